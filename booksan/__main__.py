@@ -1,0 +1,3 @@
+from booksan.cli import main
+
+main()

@@ -1,0 +1,67 @@
+"""Who takes part: booksan itself and the baselines, each as a command of its own."""
+
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from booksan.errors import UsageError
+
+Command = Callable[[Path, Path, Path, Sequence[str]], list[str]]
+
+
+@dataclass(frozen=True)
+class Contestant:
+    name: str
+    title: str
+    #: From books file, reviews file, result directory and `k=v` settings to a command.
+    command: Command
+    #: Modules that must be installed.
+    needs: tuple[str, ...] = ()
+
+
+def settings_arguments(settings: Sequence[str]) -> list[str]:
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def _booksan(books: Path, reviews: Path, out: Path, settings: Sequence[str]) -> list[str]:
+    run = [sys.executable, "-m", "booksan", "run", "books", str(books), str(reviews)]
+    return [*run, "--out", str(out), "--json", *settings_arguments(settings)]
+
+
+def _script(module: str) -> Command:
+    def command(books: Path, reviews: Path, out: Path, settings: Sequence[str]) -> list[str]:
+        run = [sys.executable, "-m", module, str(books), str(reviews), str(out)]
+        return [*run, *settings_arguments(settings)]
+
+    return command
+
+
+BOOKSAN = Contestant("booksan", "booksan", _booksan)
+DUCKDB = Contestant(
+    "duckdb", "DuckDB + TextBlob", _script("booksan.bench.duckdb_books"), needs=("duckdb",)
+)
+POLARS = Contestant("polars", "polars + TextBlob", _script("booksan.bench.polars_books"))
+CONTESTANTS = (BOOKSAN, DUCKDB, POLARS)
+
+
+def choose(contestants: Sequence[Contestant], only: Sequence[str]) -> list[Contestant]:
+    """The named ones in their usual order, or all; every one must be able to run."""
+    names = [contestant.name for contestant in contestants]
+    for name in only:
+        if name not in names:
+            raise UsageError(f"no contestant is named {name!r}; there are {', '.join(names)}")
+    chosen = [each for each in contestants if not only or each.name in only]
+    for contestant in chosen:
+        _check_installed(contestant)
+    return chosen
+
+
+def _check_installed(contestant: Contestant) -> None:
+    for module in contestant.needs:
+        if importlib.util.find_spec(module) is None:
+            raise UsageError(
+                f"{contestant.title} needs {module}: pip install 'booksan[bench]',"
+                f" or leave it out with --only"
+            )

@@ -1,0 +1,143 @@
+"""Run one command and tell its wall time, its CPU time and the peak memory of its process tree."""
+
+import importlib
+import resource
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from booksan.errors import RunFailed, UsageError
+
+#: Seconds between two looks at the tree.
+INTERVAL = 0.15
+#: A look may take at most this part of the time: with many processes the interval grows.
+SHARE = 0.05
+#: Seconds that an unfinished command gets to end after SIGTERM.
+PATIENCE = 10.0
+
+ROLLUP = "smaps_rollup"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+    #: "PSS" counts a page shared by n processes as 1/n in each; "RSS" counts it n times.
+    memory: str
+    #: CPU seconds of the measuring itself.
+    sampling_seconds: float
+
+
+def memory_kind() -> str:
+    return "PSS" if Path("/proc/self", ROLLUP).exists() else "RSS"
+
+
+class MemorySampler:
+    """Looks at a process and its descendants every now and then, from a thread."""
+
+    def __init__(self, pid: int, interval: float = INTERVAL) -> None:
+        self.peak_bytes = 0
+        self.kind = memory_kind()
+        self.cpu_seconds = 0.0
+        self._psutil = load_psutil()
+        self._pid = pid
+        self._interval = interval
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="memory-sampler", daemon=True)
+
+    def __enter__(self) -> "MemorySampler":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        wait = 0.0
+        while not self._done.wait(wait):
+            before = time.thread_time()
+            self.peak_bytes = max(self.peak_bytes, self._look())
+            spent = time.thread_time() - before
+            self.cpu_seconds += spent
+            wait = max(self._interval, spent / SHARE)
+
+    def _look(self) -> int:
+        try:
+            root = self._psutil.Process(self._pid)
+            tree = [root, *root.children(recursive=True)]
+        except self._psutil.NoSuchProcess:
+            return 0
+        return sum(self._bytes_of(process) for process in tree)
+
+    def _bytes_of(self, process: Any) -> int:
+        try:
+            if self.kind == "PSS":
+                return pss_bytes(process.pid)
+            return int(process.memory_info().rss)
+        except (self._psutil.NoSuchProcess, OSError):
+            return 0
+
+
+def load_psutil() -> Any:
+    try:
+        return importlib.import_module("psutil")
+    except ImportError:
+        raise UsageError(
+            "the benchmark needs psutil to measure memory: pip install 'booksan[bench]'"
+        ) from None
+
+
+def pss_bytes(pid: int) -> int:
+    """A process that has just ended has no lines left, and counts as nothing."""
+    for line in Path("/proc", str(pid), ROLLUP).read_bytes().splitlines():
+        if line.startswith(b"Pss:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def measure(command: Sequence[str], log: Path) -> Measurement:
+    """Run the command to its end; its output goes to the log. Raise RunFailed if it fails."""
+    cpu_before = _cpu_of_children()
+    with log.open("wb") as output:
+        begin = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+        try:
+            with MemorySampler(process.pid) as sampler:
+                code = process.wait()
+                seconds = time.perf_counter() - begin
+        finally:
+            _end(process)
+    if code != 0:
+        raise RunFailed(f"{' '.join(command)} ended with code {code}:\n{_tail(log)}")
+    cpu = _cpu_of_children() - cpu_before
+    return Measurement(seconds, cpu, sampler.peak_bytes, sampler.kind, sampler.cpu_seconds)
+
+
+def _cpu_of_children() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Leave nothing running when the user interrupts the benchmark."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _tail(log: Path, lines: int = 20) -> str:
+    text = log.read_text(encoding="utf-8", errors="replace")
+    return "\n".join(text.splitlines()[-lines:])

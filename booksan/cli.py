@@ -1,0 +1,123 @@
+"""The command `booksan`."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import booksan
+from booksan.bench.cli import app as bench
+from booksan.errors import BooksanError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Answers queries over streamed CSV files, the same to the last byte whatever is killed.",
+)
+generate = typer.Typer(no_args_is_help=True, help="Makes seeded data sets to try things on.")
+app.add_typer(generate, name="generate")
+app.add_typer(bench, name="bench")
+
+EXIT_CODES = """
+Exit codes: 0 done; 1 internal error; 2 usage; 3 the input is not usable; 4 too many rejected
+rows; 5 the run failed; 6 no space left; 130 interrupted.
+"""
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"booksan {booksan.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def booksan_app(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Shows the version."),
+    ] = False,
+) -> None:
+    """Answers queries over streamed CSV files, the same to the last byte whatever is killed."""
+
+
+@app.command(epilog=EXIT_CODES)
+def run(
+    dataset: Annotated[str, typer.Argument(help="The data set: books.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Its files in order, plain or .gz; for books BOOKS_CSV REVIEWS_CSV."),
+    ],
+    out: Annotated[Path, typer.Option(help="Directory for the answers, q1.csv and so on.")],
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=64, help="Processes for the costly stage. [default: all cores]"),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A parameter, e.g. q3.min_reviews=5."),
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="csv, json or parquet.", metavar="FORMAT")
+    ] = "csv",
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the work is kept until it is done. [default: the state directory]"
+        ),
+    ] = None,
+    max_rejected: Annotated[
+        int | None, typer.Option(min=0, help="Stop when more rows are rejected.")
+    ] = None,
+    batch_bytes: Annotated[
+        int | None, typer.Option(min=1, max=4 * 1024 * 1024, help="Size of a batch.", hidden=True)
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")
+    ] = False,
+) -> None:
+    """Answers the queries of a data set on this machine.
+
+    The same command after Ctrl-C, a kill or a crash goes on where it was.
+    """
+    # One worker uses one thread, and so does the gateway; polars reads this on import.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    from booksan.local.command import Request, run_command
+
+    request = Request(
+        dataset, files, out, workers, settings or [], form, data_dir, max_rejected, batch_bytes
+    )
+    raise typer.Exit(run_command(request, as_json=as_json))
+
+
+@generate.command("books")
+def generate_books_command(
+    out: Annotated[Path, typer.Option(help="Directory for books_data.csv and Books_rating.csv.")],
+    books: Annotated[int, typer.Option(min=0, help="Rows of books.")] = 1_000,
+    reviews: Annotated[int, typer.Option(min=0, help="Rows of reviews.")] = 10_000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
+    dirty: Annotated[bool, typer.Option("--dirty", help="With rows that are rejected.")] = False,
+) -> None:
+    """Files in the public data set's columns and with its warts."""
+    from booksan.generate.books import generate_books
+
+    out.mkdir(parents=True, exist_ok=True)
+    made = generate_books(out, books=books, reviews=reviews, seed=seed, dirty=dirty)
+    for written in (made.books, made.reviews):
+        typer.echo(f"{written.path}: {written.rows:,} rows, {written.bytes / 1e6:.1f} MB")
+
+
+def main() -> None:
+    """Runs the command; no traceback ever reaches the user."""
+    try:
+        app()
+    except BooksanError as error:
+        typer.echo(f"booksan: {error}", err=True)
+        sys.exit(error.exit_code)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        typer.echo(f"booksan: {where}{error.strerror or error}", err=True)
+        sys.exit(1)

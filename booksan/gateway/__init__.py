@@ -1,0 +1,1 @@
+"""The HTTP door for clients: parse batches, split them by key, publish."""

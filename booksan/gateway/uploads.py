@@ -1,0 +1,122 @@
+"""The door for a client's data: parse a batch, split it by stage and shard, publish it.
+
+A gateway keeps no state. What it must know of a client stands in the signed ticket that comes
+with every call, and a repeated call is harmless because it makes the same messages again.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import polars as pl
+
+from booksan.gateway.parse import Parsed, parse
+from booksan.messages import (
+    Control,
+    Kind,
+    Message,
+    control_message,
+    digest_of,
+    encode,
+    end_message,
+    to_body,
+)
+from booksan.partition import numbered_messages
+from booksan.spec import HOME, Spec
+from booksan.stages.datasets import dataset_named
+from booksan.stages.graph import Dataset, queue_name
+from booksan.tickets import check_permit, open_ticket
+from booksan.transport.base import Depth, Outgoing, Transport
+
+#: Messages and bytes that may wait in a queue before the gateway holds back: enough to keep
+#: every worker busy, little enough to bound the disk, and memory with it.
+QUEUE_LIMIT = Depth(messages=256, bytes=64 * 1024 * 1024)
+#: Seconds between two questions whether waiting still makes sense.
+PATIENCE = 0.5
+
+
+class Receipt(NamedTuple):
+    """What a batch turned out to hold."""
+
+    rows: int
+    rejected: int
+
+
+class Gateway:
+    def __init__(
+        self,
+        transport: Transport,
+        secret: bytes,
+        *,
+        limit: Depth = QUEUE_LIMIT,
+        while_waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.transport = transport
+        self.secret = secret
+        self.limit = limit
+        #: Called again and again while queues are full; raises to give up.
+        self.while_waiting = while_waiting
+
+    def create(self, spec: Spec) -> None:
+        """Asks the client's home to begin; its ticket is there when the home has done so."""
+        self._tell_home(spec, Control.CREATED)
+
+    def release(self, ticket: str, how: str) -> None:
+        """The client has its results, or wants them no more: all that is its is deleted."""
+        self._tell_home(open_ticket(self.secret, ticket), Control.RELEASE, how=how)
+
+    def put(
+        self, ticket: str, source: str, number: int, data: bytes, permit: str | None
+    ) -> Receipt:
+        """Takes one batch of whole records; returns when the queues have confirmed all of it."""
+        spec = open_ticket(self.secret, ticket)
+        dataset = dataset_named(spec.dataset)
+        check_permit(self.secret, spec, source, permit)
+        declared = dataset.source[source]
+        header = spec.columns[source]
+        parsed = parse(data, header, declared.needed, declared.numbers, declared.delimiter)
+        sender = f"gateway/{source}"
+        digest = digest_of(spec.digest, sender, number, data)
+        messages = numbered_messages(
+            dataset, spec, sender, number, digest, declared.route(parsed.frame, spec.params)
+        )
+        messages.append(_count_message(spec, sender, number, digest, parsed))
+        self._publish(messages)
+        return Receipt(parsed.records, len(parsed.rejected))
+
+    def end(self, ticket: str, source: str, batches: int, permit: str | None) -> None:
+        """Tells every shard that reads the source how many batches it has."""
+        spec = open_ticket(self.secret, ticket)
+        check_permit(self.secret, spec, source, permit)
+        end = encode(end_message(spec, f"gateway/{source}", batches))
+        self._publish(
+            [(queue, end) for queue in _reading_queues(dataset_named(spec.dataset), spec, source)]
+        )
+
+    def _publish(self, messages: list[tuple[str, bytes]]) -> None:
+        """Holds back while queues are long, before any part of the batch is published."""
+        queues = {queue for queue, _ in messages}
+        while not self.transport.wait_for_room(queues, self.limit, PATIENCE):
+            self.while_waiting()
+        self.transport.publish([Outgoing(queue, body) for queue, body in messages])
+
+    def _tell_home(self, spec: Spec, control: Control, **data: str) -> None:
+        message = control_message(spec, "gateway/none", control, **data)
+        self.transport.publish([Outgoing(queue_name(HOME, spec.home), encode(message))])
+
+
+def _reading_queues(dataset: Dataset, spec: Spec, source: str) -> list[str]:
+    return [
+        queue_name(stage.name, shard)
+        for stage in dataset.receivers[source]
+        for shard in dataset.shards_of(stage.name, spec)
+    ]
+
+
+def _count_message(
+    spec: Spec, sender: str, number: int, digest: str, parsed: Parsed
+) -> tuple[str, bytes]:
+    """The home counts rows, and keeps what was rejected and why."""
+    schema = {"row": pl.UInt32, "reason": pl.String}
+    body = to_body(pl.DataFrame(parsed.rejected, schema, orient="row"))
+    message = Message(spec, sender, Kind.BATCH, number, digest, {"rows": parsed.records}, body)
+    return queue_name(HOME, spec.home), encode(message)

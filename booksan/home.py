@@ -1,0 +1,131 @@
+"""Reading what a client's home knows, in short transactions, from any process of its host."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from booksan.spec import HOME, Spec, spec_from_json
+from booksan.stages.graph import Query
+from booksan.state.client import database_path
+from booksan.state.database import open_reader
+
+
+@dataclass(frozen=True)
+class SourceStatus:
+    batches: int
+    #: Known once the end came.
+    of_batches: int | None
+    rows: int
+    rejected: int
+
+
+@dataclass(frozen=True)
+class HomeStatus:
+    ticket: str
+    spec_digest: str
+    failed: str | None
+    permits: dict[str, str]
+    sources: dict[str, SourceStatus]
+    #: Stages whose output has arrived completely.
+    complete: frozenset[str]
+    done: bool
+
+    @property
+    def rejected(self) -> int:
+        return sum(source.rejected for source in self.sources.values())
+
+
+class HomeView:
+    """A reader of the home's database; what is not there yet reads as None."""
+
+    def __init__(self, root: Path, spec: Spec) -> None:
+        self._spec = spec
+        self._path = database_path(root, spec.client, HOME, spec.home)
+        self._shard_path = root / "shards" / f"{HOME}-{spec.home}.db"
+        self._db: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def status(self) -> HomeStatus | None:
+        db = self._open()
+        if db is None:
+            return None
+        db.execute("BEGIN")
+        try:
+            return self._status(db)
+        finally:
+            db.execute("COMMIT")
+
+    def answer(self, query: Query) -> list[tuple[Any, ...]]:
+        """All rows of an answer, in the order in which they are written."""
+        columns = ", ".join(f'"{name}"' for name in query.columns)
+        order = ", ".join(f'"{name}"' for name in query.sorted_by)
+        sql = f'SELECT {columns} FROM "{query.name}" ORDER BY {order}'
+        return self._ready().execute(sql).fetchall()
+
+    def rejected_rows(self, source: str) -> Iterator[tuple[int, str]]:
+        """(row, reason) in file order; right once all batches of the source are there."""
+        return self._ready().execute(
+            "SELECT row, reason FROM rejected_rows WHERE source = ? ORDER BY row", (source,)
+        )
+
+    def is_gone(self) -> bool:
+        """Has the home written the client's tombstone?"""
+        return self._shard_row("SELECT 1 FROM tombstones WHERE client = ?") is not None
+
+    def _status(self, db: sqlite3.Connection) -> HomeStatus:
+        meta = dict(db.execute("SELECT key, value FROM meta"))
+        counts = {
+            source: (rows, rejected)
+            for source, rows, rejected in db.execute(
+                "SELECT source, sum(rows), sum(rejected) FROM batches GROUP BY source"
+            )
+        }
+        sources = {
+            name: SourceStatus(received, length, *counts.get(name, (0, 0)))
+            for name, received, length in db.execute(
+                "SELECT input, received, length FROM streams WHERE sender LIKE 'gateway/%'"
+            )
+        }
+        inputs = dict(db.execute("SELECT input, complete FROM inputs"))
+        # A home whose own database is broken keeps the failure in the shard's.
+        failure = self._shard_row("SELECT reason FROM failures WHERE client = ?")
+        return HomeStatus(
+            ticket=meta["ticket"],
+            spec_digest=spec_from_json(meta["spec"]).digest,
+            failed=meta.get("failed") or (failure[0] if failure else None),
+            permits=dict(db.execute("SELECT source, permit FROM permits")),
+            sources=sources,
+            complete=frozenset(name for name, complete in inputs.items() if complete),
+            done=all(inputs.values()),
+        )
+
+    def _ready(self) -> sqlite3.Connection:
+        db = self._open()
+        assert db is not None, "asked for answers before the client was created"
+        return db
+
+    def _open(self) -> sqlite3.Connection | None:
+        if self._db is None and self._path.exists():
+            db = open_reader(self._path)
+            # An empty file is there for a moment before its tables are.
+            if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+                self._db = db
+            else:
+                db.close()
+        return self._db
+
+    def _shard_row(self, sql: str) -> tuple[Any, ...] | None:
+        if not self._shard_path.exists():
+            return None
+        db = open_reader(self._shard_path)
+        try:
+            row: tuple[Any, ...] | None = db.execute(sql, (self._spec.client,)).fetchone()
+            return row
+        finally:
+            db.close()

@@ -1,0 +1,127 @@
+"""What `booksan run` shows: bars on a terminal, a few lines elsewhere, answers as tables."""
+
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+from booksan.answers import Row
+from booksan.home import HomeStatus
+from booksan.local.inputs import Input
+from booksan.local.inspect import progress as stage_progress
+from booksan.spec import ParamValue, Spec
+from booksan.stages.graph import Query
+from booksan_client.cutter import BATCH_BYTES
+
+#: Rows of an answer that are shown; all of them are in the file.
+ROWS_SHOWN = 10
+#: Seconds between two refreshes of the bars: reading all stages' databases is not free.
+REFRESH = 0.25
+
+
+class _Speed(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        if not task.fields["bytes"] or not task.speed:
+            return Text("")
+        return Text(f"{task.speed / 1e6:.1f} MB/s", style="progress.data.speed")
+
+
+class RunDisplay:
+    """Progress goes to `err`; answers go to `out`, or nowhere if it is None."""
+
+    def __init__(self, err: Console, out: Console | None, params: dict[str, ParamValue]) -> None:
+        self.err = err
+        self.out = out
+        self.params = params
+        self._bars: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._batches: dict[str, int] = {}
+        self._next = 0.0
+
+    def begin(self, inputs: Sequence[Input], resumed: bool) -> None:
+        if resumed:
+            self.note("going on where the last run of the same files and parameters stopped")
+        if not self.err.is_terminal:
+            return
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[detail]}"),
+            _Speed(),
+            TimeRemainingColumn(),
+            console=self.err,
+            transient=True,
+        )
+        for each in inputs:
+            name = each.source.name
+            self._batches[name] = math.ceil((each.size or 0) / BATCH_BYTES)
+            self._tasks[name] = self._bars.add_task(
+                f"upload {name}", total=each.size, detail="", bytes=True
+            )
+        self._bars.start()
+
+    def close(self) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def uploaded(self, source: str, offset: int) -> None:
+        if self._bars is not None:
+            self._bars.update(self._tasks[source], completed=offset)
+
+    def moved(self, root: Path, spec: Spec, status: HomeStatus) -> None:
+        if self._bars is None or time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + REFRESH
+        for name, source in status.sources.items():
+            rejected = f", {source.rejected:,} rejected" if source.rejected else ""
+            self._bars.update(self._tasks[name], detail=f"{source.rows:,} rows{rejected}")
+        done: dict[str, int] = {}
+        total: dict[str, int] = {}
+        for stream in stage_progress(root, spec.client):
+            expected = stream.of_batches
+            if expected is None:
+                expected = self._batches.get(stream.sender.partition("/")[2], 1)
+            done[stream.stage] = done.get(stream.stage, 0) + stream.batches
+            total[stream.stage] = total.get(stream.stage, 0) + max(expected, stream.batches)
+        for stage in spec.shards:
+            if stage in done:
+                self._move_stage(self._bars, stage, done[stage], total[stage])
+
+    def _move_stage(self, bars: Progress, stage: str, done: int, total: int) -> None:
+        if stage not in self._tasks:
+            self._tasks[stage] = bars.add_task(stage, detail="", bytes=False)
+        bars.update(
+            self._tasks[stage], completed=done, total=total, detail=f"{done:,}/{total:,} batches"
+        )
+
+    def answer(self, query: Query, rows: Sequence[Row], path: Path) -> None:
+        if self.out is None:
+            return
+        about = f"{query.name}: {query.describe(self.params)}"
+        if not rows:
+            self.out.print(Text(f"{about}: none"), Text(f"({path})", style="dim"))
+            return
+        table = Table(title=about, title_justify="left", caption_justify="left")
+        for name, kind in query.columns.items():
+            table.add_column(name, justify="left" if kind.sql == "TEXT" else "right")
+        for row in rows[:ROWS_SHOWN]:
+            table.add_row(*(Text(str(value)) for value in row))
+        more = f"and {len(rows) - ROWS_SHOWN:,} more in " if len(rows) > ROWS_SHOWN else ""
+        table.caption = f"{more}{path}"
+        self.out.print(table)
+
+    def note(self, text: str) -> None:
+        self.err.print(Text(f"booksan: {text}"), soft_wrap=True)

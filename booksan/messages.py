@@ -1,0 +1,192 @@
+"""Messages: what travels between gateway, stages and home, and how it looks in bytes.
+
+A message is `(client, sender, seq)` plus a digest of what it was made from. Batches and ends are
+numbered on each stream from a sender to a receiving shard; control messages stand outside of the
+numbering and are idempotent. In bytes: a fixed prefix, a JSON header, an Arrow IPC body.
+"""
+
+import hashlib
+import io
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from booksan.errors import MessageError
+from booksan.spec import Spec, spec_from_json
+
+if TYPE_CHECKING:
+    import polars as pl
+
+VERSION = 1
+#: Bytes of a whole message; RabbitMQ 4 refuses more than 16 MiB, and a worker holds a few at once.
+MAX_MESSAGE = 8 * 1024 * 1024
+
+#: magic, version, length of the header, length of the body, crc32 of both.
+_PREFIX = struct.Struct("<4sBIII")
+_MAGIC = b"bksn"
+
+
+class Kind(StrEnum):
+    BATCH = "batch"
+    END = "end"
+    CONTROL = "control"
+
+
+class Control(StrEnum):
+    #: gateway -> home: a client wants to begin.
+    CREATED = "created"
+    #: shard -> home: a source has arrived completely at a stage that others are joined to.
+    COMPLETE = "complete"
+    #: shard -> home: this run cannot give its answers.
+    FAILED = "failed"
+    #: gateway -> home: the client has its results, or does not want them any more.
+    RELEASE = "release"
+    #: home -> shards: delete all that is the client's.
+    GONE = "gone"
+
+
+@dataclass(frozen=True)
+class Message:
+    spec: Spec
+    sender: str
+    kind: Kind
+    #: Of a batch its number on the stream, of an end the number of batches, of a control 0.
+    seq: int
+    digest: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+    body: bytes = b""
+
+    @property
+    def client(self) -> str:
+        return self.spec.client
+
+    @property
+    def control(self) -> Control | None:
+        return Control(self.data["control"]) if self.kind is Kind.CONTROL else None
+
+    @property
+    def input(self) -> str:
+        """The source or the stage that the message comes from, without the shard."""
+        first, _, second = self.sender.partition("/")
+        return second if first == "gateway" else first
+
+
+def digest_of(*parts: str | bytes | int) -> str:
+    """A digest over parts that cannot run into each other."""
+    state = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode()
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return state.hexdigest()
+
+
+def end_message(spec: Spec, sender: str, length: int) -> Message:
+    return Message(
+        spec, sender, Kind.END, length, digest_of(spec.digest, sender, Kind.END.value, length)
+    )
+
+
+def control_message(spec: Spec, sender: str, control: Control, **data: Any) -> Message:
+    return Message(
+        spec,
+        sender,
+        Kind.CONTROL,
+        0,
+        digest_of(spec.digest, sender, control.value, json.dumps(data, sort_keys=True)),
+        {"control": control.value, **data},
+    )
+
+
+def encode(message: Message) -> bytes:
+    header = json.dumps(
+        {
+            "kind": message.kind.value,
+            "sender": message.sender,
+            "seq": message.seq,
+            "digest": message.digest,
+            "data": dict(message.data),
+            "spec": message.spec.json,
+        },
+        separators=(",", ":"),
+    ).encode()
+    checksum = zlib.crc32(message.body, zlib.crc32(header))
+    prefix = _PREFIX.pack(_MAGIC, VERSION, len(header), len(message.body), checksum)
+    size = len(prefix) + len(header) + len(message.body)
+    if size > MAX_MESSAGE:
+        raise MessageError(
+            f"message {message.seq} of {message.sender} has {size} bytes; the limit is "
+            f"{MAX_MESSAGE}: send smaller batches"
+        )
+    return b"".join((prefix, header, message.body))
+
+
+def decode(data: bytes) -> Message:
+    """The message in these bytes; MessageError for anything that `encode` did not make."""
+    header, body = _split(data)
+    try:
+        fields = json.loads(header)
+        message = Message(
+            spec=spec_from_json(fields["spec"]),
+            sender=fields["sender"],
+            kind=Kind(fields["kind"]),
+            seq=fields["seq"],
+            digest=fields["digest"],
+            data=fields["data"],
+            body=body,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise MessageError(f"malformed header: {error!r}") from error
+    _check(message)
+    return message
+
+
+def _split(data: bytes) -> tuple[bytes, bytes]:
+    if len(data) > MAX_MESSAGE:
+        raise MessageError(f"{len(data)} bytes; a message has at most {MAX_MESSAGE}")
+    if len(data) < _PREFIX.size:
+        raise MessageError(f"{len(data)} bytes are too few for a message")
+    magic, version, header_size, body_size, checksum = _PREFIX.unpack_from(data)
+    if magic != _MAGIC:
+        raise MessageError(f"begins with {magic!r}, not {_MAGIC!r}: not a message of booksan")
+    if version != VERSION:
+        raise MessageError(f"message version {version}; this booksan reads version {VERSION}")
+    if len(data) != _PREFIX.size + header_size + body_size:
+        raise MessageError(f"{len(data)} bytes do not fit the lengths in the prefix")
+    if zlib.crc32(memoryview(data)[_PREFIX.size :]) != checksum:
+        raise MessageError("the checksum does not fit the content")
+    middle = _PREFIX.size + header_size
+    return data[_PREFIX.size : middle], data[middle:]
+
+
+def _check(message: Message) -> None:
+    if not isinstance(message.sender, str) or message.sender.count("/") != 1:
+        raise MessageError(f"malformed sender: {message.sender!r}")
+    if type(message.seq) is not int or message.seq < 0:
+        raise MessageError(f"malformed seq: {message.seq!r}")
+    if not isinstance(message.digest, str) or not message.digest:
+        raise MessageError(f"malformed digest: {message.digest!r}")
+    if not isinstance(message.data, dict):
+        raise MessageError(f"malformed data: {message.data!r}")
+    if message.kind is Kind.CONTROL and message.data.get("control") not in set(Control):
+        raise MessageError(f"unknown control message: {message.data.get('control')!r}")
+
+
+def to_body(frame: "pl.DataFrame") -> bytes:
+    """Arrow IPC; lz4, because text shrinks to half and the disk is slower than lz4."""
+    buffer = io.BytesIO()
+    frame.write_ipc_stream(buffer, compression="lz4")
+    return buffer.getvalue()
+
+
+def to_frame(body: bytes) -> "pl.DataFrame":
+    import polars as pl
+
+    try:
+        return pl.read_ipc_stream(io.BytesIO(body))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise MessageError(f"malformed body: {error}") from error

@@ -1,0 +1,60 @@
+"""From rows for a stage to messages for its shards."""
+
+import zlib
+from collections.abc import Iterator, Mapping
+
+import polars as pl
+
+from booksan.messages import MAX_MESSAGE, Kind, Message, digest_of, encode, to_body
+from booksan.spec import Spec
+from booksan.stages.graph import Dataset, Keyed, queue_name
+
+#: Rows of a message are cut in two when its body passes this, to leave room for the header.
+MAX_BODY = MAX_MESSAGE - 256 * 1024
+
+
+def partition(
+    dataset: Dataset, spec: Spec, stage: str, keyed: Keyed
+) -> Iterator[tuple[int, pl.DataFrame]]:
+    """One frame, maybe empty, for every shard of the stage that works for this client."""
+    shards = dataset.shards_of(stage, spec)
+    if len(shards) == 1 or keyed.key is None:
+        yield shards[0], keyed.frame
+        return
+    # crc32 row by row, because the shard of a key may never depend on a library's version.
+    keys = keyed.frame.get_column(keyed.key).to_list()
+    count = len(shards)
+    chosen = pl.Series([zlib.crc32(key.encode()) % count for key in keys], dtype=pl.UInt32)
+    for shard in shards:
+        yield shard, keyed.frame.filter(chosen == shard)
+
+
+def numbered_messages(
+    dataset: Dataset, spec: Spec, sender: str, seq: int, digest: str, output: Mapping[str, Keyed]
+) -> list[tuple[str, bytes]]:
+    """One message with the same number to every receiving shard, an empty one where no row is."""
+    return [
+        (
+            queue_name(stage, shard),
+            encode(Message(spec, sender, Kind.BATCH, seq, digest, body=to_body(frame))),
+        )
+        for stage, keyed in output.items()
+        for shard, frame in partition(dataset, spec, stage, keyed)
+    ]
+
+
+def bodies(frame: pl.DataFrame) -> Iterator[bytes]:
+    """The frame in as few bodies as fit into messages; nothing for no rows."""
+    if frame.height == 0:
+        return
+    body = to_body(frame)
+    if len(body) <= MAX_BODY or frame.height == 1:
+        yield body
+        return
+    half = frame.height // 2
+    yield from bodies(frame[:half])
+    yield from bodies(frame[half:])
+
+
+def body_digest(spec: Spec, sender: str, seq: int, body: bytes) -> str:
+    return digest_of(spec.digest, sender, seq, body)

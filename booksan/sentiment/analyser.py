@@ -1,0 +1,80 @@
+"""The polarity of whole texts, by tables of what was seen before.
+
+`Chunks` knows the signs of a chunk, `Segments` the polarities of a segment. Nearly all of both come
+again and again, so that a text costs one look-up for each chunk and one for each segment.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from booksan.sentiment.chunks import MAX_ENTRIES, MAX_KEY, Chunks
+from booksan.sentiment.lexicon import Entry
+from booksan.sentiment.segments import Assessed, assess, boosted, final
+from booksan.sentiment.signs import BOOST, CONTINUE, OPEN, Meaning, Signs
+
+# Signs that do nothing at the beginning of a segment are skipped.
+_SEGMENT = re.compile("[^rs<>][^r]*")
+_TORN = OPEN + CONTINUE
+
+
+class Segments(dict[str, Assessed]):
+    """Segment to polarities. A segment that is not there yet is worked out."""
+
+    def __init__(self, meaning_of: Mapping[str, Meaning]) -> None:
+        super().__init__()
+        self._meaning_of = meaning_of
+
+    def __missing__(self, segment: str) -> Assessed:
+        found = assess(segment, self._meaning_of)
+        if len(segment) <= MAX_KEY:
+            if len(self) >= MAX_ENTRIES:
+                self.clear()
+            self[segment] = found
+        return found
+
+
+class Analyser:
+    """TextBlob's polarity for a given lexicon."""
+
+    def __init__(self, lexicon: Mapping[str, Entry]) -> None:
+        signs = Signs(lexicon)
+        self.chunks = Chunks(signs)
+        self.segments = Segments(signs.meaning_of)
+
+    def polarities(self, texts: Sequence[str]) -> list[float]:
+        """The polarity of each text."""
+        signs_of = self.chunks.__getitem__
+        assessed = self.segments.__getitem__
+        segments_in = _SEGMENT.findall
+        join = "".join
+        means: list[float] = []
+        for text in texts:
+            signs = join(map(signs_of, text.split()))
+            if _TORN in signs:
+                signs = self.chunks.look_across(text)
+            segments = map(assessed, segments_in(signs))
+            if BOOST in signs:
+                found = _with_boosts(segments)
+            else:
+                found = [polarity for segment in segments for polarity in segment.polarities]
+            # One addition after the other, for `sum` rounds better than TextBlob in newer Pythons.
+            total = 0.0
+            for polarity in found:
+                total += polarity
+            means.append(total / (len(found) or 1))
+        return means
+
+
+def _with_boosts(segments: Iterable[Assessed]) -> list[float]:
+    """The polarities of all segments, with exclamation marks that look back into an earlier one."""
+    found: list[float] = []
+    last, last_negated = 0.0, False
+    for boosts, polarities, new_last, new_negated in segments:
+        if boosts and found:
+            for _ in range(boosts):
+                last = boosted(last)
+            found[-1] = final(last, last_negated)
+        if polarities:
+            found += polarities
+            last, last_negated = new_last, new_negated
+    return found

@@ -1,0 +1,106 @@
+"""Tokens as signs: one character for everything that tokens can do to the polarity.
+
+Almost all tokens only end the reach of a modifier or a negation, and those of one letter not even
+that. So a text shrinks to a short string of signs, and what does nothing leaves no sign at all.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from booksan.sentiment.emoticons import POLARITY_OF
+from booksan.sentiment.lexicon import Entry
+
+#: Ends negation and modifier: an unknown word of three letters or more.
+RESET = "r"
+#: Ends a negation only: an unknown word of two letters.
+SHORT = "s"
+#: Strengthens the last assessment, whatever stands between.
+BOOST = "!"
+#: These do nothing. A smiley may begin at the end of a chunk, and go on in the next one: it is torn
+#: only where both signs come together.
+OPEN = "<"
+CONTINUE = ">"
+
+#: In these a modifier is counted in when a negation follows it ("really not").
+MODIFIER_ENDING = "ly"
+NEGATIONS = ("no", "not", "n't", "never")
+
+_FIRST_SIGN = 0x100
+_RESETS = re.compile("[rs]*r[rs]*")
+_SHORTS = re.compile("ss+")
+
+
+class Meaning(NamedTuple):
+    """What the sign of a token does."""
+
+    #: A known word, a smiley or a sarcasm mark; None for a negation that is no known word.
+    polarity: float | None
+    intensity: float = 1.0
+    #: A smiley is a new assessment even after a modifier, and leaves modifier and negation alone.
+    is_mark: bool = False
+    modifies: bool = False
+    #: It modifies, and a negation after it counts for it.
+    negatable: bool = False
+    negates: bool = False
+    #: It ends the reach of a modifier: an unknown word of three letters or more.
+    is_long: bool = False
+
+
+class Signs:
+    """The signs of the words of a lexicon, of negations and of smileys."""
+
+    def __init__(self, lexicon: Mapping[str, Entry]) -> None:
+        self.meaning_of: dict[str, Meaning] = {}
+        self._sign_of: dict[Meaning, str] = {}
+        #: The signs of every token that is not just an unknown word.
+        self.special: dict[str, str] = {BOOST: BOOST}
+        for token, polarity in POLARITY_OF.items():
+            mark = self._sign(Meaning(polarity, is_mark=True))
+            self.special[token] = by_length(token) + mark
+        for token in NEGATIONS:
+            self.special[token] = self._sign(
+                Meaning(None, negates=True, is_long=len(token) > 2)
+            )
+        for token, entry in lexicon.items():
+            self.special[token] = self._known_word(token, entry)
+
+    def of(self, token: str) -> str:
+        """The signs of one token."""
+        token = token.lower()
+        signs = self.special.get(token)
+        return by_length(token) if signs is None else signs
+
+    def _known_word(self, word: str, entry: Entry) -> str:
+        meaning = Meaning(
+            entry.polarity,
+            entry.intensity,
+            modifies=entry.modifies,
+            negatable=entry.modifies and word.endswith(MODIFIER_ENDING),
+            negates=word in NEGATIONS,
+        )
+        # Nothing reaches past most words. The reset says so early, which keeps segments short.
+        reaches_on = meaning.modifies or meaning.negates
+        return self._sign(meaning) + ("" if reaches_on else RESET)
+
+    def _sign(self, meaning: Meaning) -> str:
+        sign = self._sign_of.get(meaning)
+        if sign is None:
+            sign = chr(_FIRST_SIGN + len(self._sign_of))
+            self._sign_of[meaning] = sign
+            self.meaning_of[sign] = meaning
+        return sign
+
+
+def by_length(token: str) -> str:
+    """The sign of an unknown word, by its number of letters."""
+    if len(token) > 2:
+        return RESET
+    return SHORT if len(token) == 2 else ""
+
+
+def shorten(signs: str) -> str:
+    """The same effect in fewer signs."""
+    if len(signs) < 2:
+        return signs
+    return _SHORTS.sub(SHORT, _RESETS.sub(RESET, signs))

@@ -1,0 +1,101 @@
+"""The home of a client: counts and rejected rows, the answers, and the decisions about it."""
+
+from typing import Any
+
+from booksan.messages import Control, Message, to_frame
+from booksan.stages.graph import Query
+from booksan.stages.operator import Stateful
+from booksan.tickets import sign_permit, sign_ticket
+
+
+class Results(Stateful):
+    schema = """
+        CREATE TABLE batches (
+            source TEXT NOT NULL, batch INTEGER NOT NULL, rows INTEGER NOT NULL,
+            rejected INTEGER NOT NULL, PRIMARY KEY (source, batch)
+        ) WITHOUT ROWID;
+        CREATE TABLE rejected (
+            source TEXT NOT NULL, batch INTEGER NOT NULL, row INTEGER NOT NULL,
+            reason TEXT NOT NULL, PRIMARY KEY (source, batch, row)
+        ) WITHOUT ROWID;
+        CREATE TABLE joined (
+            source TEXT NOT NULL, stage TEXT NOT NULL, shard INTEGER NOT NULL,
+            PRIMARY KEY (source, stage, shard)
+        ) WITHOUT ROWID;
+        CREATE TABLE permits (source TEXT PRIMARY KEY, permit TEXT NOT NULL) WITHOUT ROWID;
+        CREATE VIEW rejected_rows AS
+            SELECT source, before + row + 1 AS row, reason
+            FROM rejected JOIN (
+                SELECT source, batch, sum(rows) OVER (
+                    PARTITION BY source ORDER BY batch
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                ) - rows AS before
+                FROM batches
+            ) USING (source, batch)
+    """
+
+    def create(self) -> None:
+        super().create()
+        for query in self.place.dataset.queries:
+            columns = ", ".join(f'"{name}" {kind.sql}' for name, kind in query.columns.items())
+            self.db.execute(f'CREATE TABLE "{query.name}" ({columns})')
+        ticket = sign_ticket(self.place.secret, self.place.spec)
+        self.db.execute("INSERT INTO meta VALUES ('ticket', ?)", (ticket,))
+        self._give_permits()
+
+    def prepare(self, message: Message) -> list[tuple[Any, ...]]:
+        frame = to_frame(message.body)
+        if message.input in self.place.dataset.source:
+            return frame.select("row", "reason").rows()
+        return frame.select(*self._query(message.input).columns).rows()
+
+    def apply(self, message: Message, prepared: list[tuple[Any, ...]]) -> None:
+        name = message.input
+        if name in self.place.dataset.source:
+            self.db.execute(
+                "INSERT INTO batches VALUES (?, ?, ?, ?)",
+                (name, message.seq, message.data["rows"], len(prepared)),
+            )
+            self.db.executemany(
+                "INSERT INTO rejected VALUES (?, ?, ?, ?)",
+                [(name, message.seq, row, reason) for row, reason in prepared],
+            )
+            return
+        query = self._query(name)
+        marks = ", ".join("?" for _ in query.columns)
+        self.db.executemany(f'INSERT INTO "{query.name}" VALUES ({marks})', prepared)
+
+    def control(self, message: Message) -> None:
+        if message.control is Control.COMPLETE:
+            self.db.execute(
+                "INSERT OR IGNORE INTO joined VALUES (?, ?, ?)",
+                (message.data["source"], message.data["stage"], message.data["shard"]),
+            )
+            self._give_permits()
+        elif message.control is Control.FAILED:
+            # The first reason is the one to tell; what follows it is mostly its consequence.
+            self.db.execute(
+                "INSERT OR IGNORE INTO meta VALUES ('failed', ?)", (message.data["reason"],)
+            )
+        elif message.control is not Control.CREATED:
+            super().control(message)
+
+    def _give_permits(self) -> None:
+        """A source may come when all that join the sources before it have said they are whole."""
+        spec, dataset = self.place.spec, self.place.dataset
+        joined = set(self.db.execute("SELECT source, stage, shard FROM joined"))
+        for source in dataset.sources:
+            self.db.execute(
+                "INSERT OR IGNORE INTO permits VALUES (?, ?)",
+                (source.name, sign_permit(self.place.secret, spec, source.name)),
+            )
+            needed = {
+                (source.name, stage.name, shard)
+                for stage in dataset.joiners(source.name)
+                for shard in dataset.shards_of(stage.name, spec)
+            }
+            if not needed <= joined:
+                return
+
+    def _query(self, stage: str) -> Query:
+        return next(query for query in self.place.dataset.queries if query.stage == stage)

@@ -1,0 +1,176 @@
+"""The database that one shard keeps for one client.
+
+The dedup table, the state tables of the operator and the outbox are changed in one transaction;
+that is what makes the effects of a message happen exactly once.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from booksan.errors import StateError
+from booksan.messages import Kind, Message
+from booksan.spec import Spec, spec_from_json
+from booksan.state import outbox
+from booksan.state.database import open_database
+from booksan.state.streams import Stream, Verdict
+
+SCHEMA = (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
+    """CREATE TABLE dedup (
+        sender TEXT NOT NULL, seq INTEGER NOT NULL, digest TEXT NOT NULL,
+        PRIMARY KEY (sender, seq)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE streams (
+        sender TEXT PRIMARY KEY, input TEXT NOT NULL,
+        received INTEGER NOT NULL DEFAULT 0, length INTEGER, highest INTEGER NOT NULL DEFAULT -1
+    ) WITHOUT ROWID""",
+    "CREATE TABLE inputs (input TEXT PRIMARY KEY, complete INTEGER NOT NULL) WITHOUT ROWID",
+    "CREATE TABLE sent (queue TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID",
+    outbox.SCHEMA,
+    """CREATE VIEW progress AS
+        SELECT (SELECT value FROM meta WHERE key = 'stage') AS stage,
+               (SELECT value FROM meta WHERE key = 'shard') AS shard,
+               sender, received AS batches, length AS of_batches,
+               length IS NOT NULL AND received = length AS complete,
+               (SELECT value FROM meta WHERE key = 'phase') AS phase,
+               (SELECT count(*) FROM outbox) AS outbox
+        FROM streams ORDER BY sender""",
+)
+
+#: The phases of a shard's work for a client, kept in meta.
+TAKING = "taking"
+FINISHING = "finishing"
+ENDED = "ended"
+
+
+def database_path(root: Path, client: str, stage: str, shard: int) -> Path:
+    return root / "clients" / client / f"{stage}-{shard}.db"
+
+
+class ClientStore:
+    """Dedup, streams, numbering and outbox; the operator's tables live beside them."""
+
+    def __init__(self, path: Path, db: sqlite3.Connection, spec: Spec, *, made: bool) -> None:
+        self.path = path
+        self.db = db
+        self.spec = spec
+        #: False until the transaction that makes the tables.
+        self.made = made
+
+    @classmethod
+    def open(cls, path: Path, *, synchronous: str) -> "ClientStore | None":
+        """The store in this file, or None if it was never completely made."""
+        if not path.exists():
+            return None
+        db = open_database(path, synchronous=synchronous)
+        made = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone()
+        if made is None:
+            db.close()
+            return None
+        text = db.execute("SELECT value FROM meta WHERE key = 'spec'").fetchone()[0]
+        return cls(path, db, spec_from_json(text), made=True)
+
+    @classmethod
+    def begin(cls, path: Path, spec: Spec, *, synchronous: str) -> "ClientStore":
+        """An empty database, to be filled by `create` inside a transaction."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return cls(path, open_database(path, synchronous=synchronous), spec, made=False)
+
+    def create(self, stage: str, shard: int, streams: Sequence[tuple[str, str]]) -> None:
+        """The tables, with every stream (sender, input) that there will be."""
+        for statement in SCHEMA:
+            self.db.execute(statement)
+        self.db.executemany("INSERT INTO streams (sender, input) VALUES (?, ?)", streams)
+        self.db.executemany(
+            "INSERT OR IGNORE INTO inputs VALUES (?, 0)", [(name,) for _, name in streams]
+        )
+        for key, value in (
+            ("spec", self.spec.json),
+            ("stage", stage),
+            ("shard", str(shard)),
+            ("phase", TAKING),
+        ):
+            self.set_meta(key, value)
+        self.made = True
+
+    def close(self) -> None:
+        self.db.close()
+
+    def meta(self, key: str) -> str | None:
+        row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return row[0] if row else None
+
+    def set_meta(self, key: str, value: str | None) -> None:
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    @property
+    def phase(self) -> str:
+        return self.meta("phase") or TAKING
+
+    def judge(self, message: Message) -> Verdict:
+        """New or repeat; Conflict if it contradicts what came before."""
+        return self._stream(message.sender).judge(message, self._known_digest(message))
+
+    def record(self, message: Message) -> None:
+        """Notes a new message in dedup and in its stream, inside a transaction."""
+        stream = self._stream(message.sender).with_message(message)
+        if message.kind is Kind.BATCH:
+            self.db.execute(
+                "INSERT INTO dedup VALUES (?, ?, ?)", (message.sender, message.seq, message.digest)
+            )
+        self.db.execute(
+            "UPDATE streams SET received = ?, length = ?, highest = ? WHERE sender = ?",
+            (stream.received, stream.length, stream.highest, message.sender),
+        )
+
+    def newly_complete(self) -> list[str]:
+        """Inputs whose streams are all complete now and were not before; notes them."""
+        names = [
+            row[0]
+            for row in self.db.execute(
+                """SELECT i.input FROM inputs i JOIN streams s USING (input)
+                   WHERE NOT i.complete GROUP BY i.input
+                   HAVING min(s.length IS NOT NULL AND s.received = s.length)
+                   ORDER BY i.input"""
+            )
+        ]
+        self.db.executemany(
+            "UPDATE inputs SET complete = 1 WHERE input = ?", [(name,) for name in names]
+        )
+        return names
+
+    def all_complete(self) -> bool:
+        return bool(self.db.execute("SELECT min(complete) FROM inputs").fetchone()[0])
+
+    def next_seq(self, queue: str) -> int:
+        """Numbers the next message of this shard's stream to a queue."""
+        row = self.db.execute(
+            """INSERT INTO sent VALUES (?, 1) ON CONFLICT (queue) DO UPDATE SET next = next + 1
+               RETURNING next""",
+            (queue,),
+        ).fetchone()
+        return int(row[0]) - 1
+
+    def sent_to(self, queue: str) -> int:
+        row = self.db.execute("SELECT next FROM sent WHERE queue = ?", (queue,)).fetchone()
+        return row[0] if row else 0
+
+    def post(self, messages: Sequence[tuple[str, bytes]]) -> None:
+        outbox.post(self.db, messages)
+
+    def _stream(self, sender: str) -> Stream:
+        row = self.db.execute(
+            "SELECT sender, received, length, highest FROM streams WHERE sender = ?", (sender,)
+        ).fetchone()
+        if row is None:
+            raise StateError(f"{self.path.name} expects nothing from {sender}")
+        return Stream(*row)
+
+    def _known_digest(self, message: Message) -> str | None:
+        if message.kind is not Kind.BATCH:
+            return None
+        row = self.db.execute(
+            "SELECT digest FROM dedup WHERE sender = ? AND seq = ?", (message.sender, message.seq)
+        ).fetchone()
+        return row[0] if row else None

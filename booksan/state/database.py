@@ -1,0 +1,46 @@
+"""Opening SQLite databases the one way that booksan uses them."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+#: Seconds that a writer waits for a reader's checkpoint lock; there is never a second writer.
+BUSY_SECONDS = 30.0
+
+
+def open_database(path: Path, *, synchronous: str = "FULL") -> sqlite3.Connection:
+    """A connection for the one process that writes this database."""
+    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA synchronous = {synchronous}")
+    db.execute("PRAGMA temp_store = MEMORY")
+    return db
+
+
+def open_reader(path: Path) -> sqlite3.Connection:
+    """A connection that can only look; raises sqlite3.OperationalError if there is nothing."""
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?mode=ro", uri=True, timeout=BUSY_SECONDS, isolation_level=None
+    )
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """BEGIN IMMEDIATE ... COMMIT; whatever is raised inside rolls everything back."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        # SQLite may have rolled back by itself already, for instance on a full disk.
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def delete_database(path: Path) -> None:
+    """The database goes first: without it the leftovers mean nothing."""
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)

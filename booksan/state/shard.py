@@ -1,0 +1,138 @@
+"""The database of a shard itself: which clients are gone or failed, and what it fights with."""
+
+import fcntl
+import os
+import sqlite3
+import time
+from pathlib import Path
+
+from booksan.errors import StateError
+from booksan.state import outbox
+from booksan.state.database import open_database, transaction
+
+SCHEMA = (
+    """CREATE TABLE IF NOT EXISTS tombstones (
+        client TEXT PRIMARY KEY, how TEXT NOT NULL, until INTEGER NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS failures (
+        client TEXT PRIMARY KEY, reason TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS attempts (
+        message TEXT PRIMARY KEY, tries INTEGER NOT NULL, error TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS in_hand (
+        one INTEGER PRIMARY KEY CHECK (one = 1), message TEXT, deaths INTEGER NOT NULL
+    )""",
+    "CREATE TABLE IF NOT EXISTS life (one INTEGER PRIMARY KEY CHECK (one = 1), clean INTEGER)",
+    outbox.SCHEMA,
+)
+
+#: Seconds that a tombstone outlives the run's hard expiry, so that clocks may differ.
+TOMBSTONE_MARGIN = 24 * 3600
+
+
+def lock_shard(root: Path, stage: str, shard: int) -> int:
+    """Makes sure that only one process works as this shard; the lock dies with the process."""
+    directory = root / "shards"
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{stage}-{shard}.lock"
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise StateError(
+            f"{stage}.{shard} is being worked on by another process (lock {path}); stop it first"
+        ) from None
+    return descriptor
+
+
+class ShardStore:
+    def __init__(self, root: Path, stage: str, shard: int, *, synchronous: str = "FULL") -> None:
+        directory = root / "shards"
+        directory.mkdir(parents=True, exist_ok=True)
+        self.db: sqlite3.Connection = open_database(
+            directory / f"{stage}-{shard}.db", synchronous=synchronous
+        )
+        with transaction(self.db):
+            for statement in SCHEMA:
+                self.db.execute(statement)
+        self._gone = {row[0] for row in self.db.execute("SELECT client FROM tombstones")}
+        self._failed = {row[0] for row in self.db.execute("SELECT client FROM failures")}
+
+    def close(self) -> None:
+        self.db.close()
+
+    def is_gone(self, client: str) -> bool:
+        return client in self._gone
+
+    def is_failed(self, client: str) -> bool:
+        return client in self._failed
+
+    def bury(self, client: str, how: str, expires: int, gone: list[tuple[str, bytes]]) -> None:
+        """The tombstone and the messages that tell others commit together."""
+        with transaction(self.db):
+            self.db.execute(
+                "INSERT OR IGNORE INTO tombstones VALUES (?, ?, ?)",
+                (client, how, expires + TOMBSTONE_MARGIN),
+            )
+            self.db.execute("DELETE FROM failures WHERE client = ?", (client,))
+            outbox.post(self.db, gone)
+        self._gone.add(client)
+        self._failed.discard(client)
+
+    def fail(self, client: str, reason: str, report: list[tuple[str, bytes]]) -> None:
+        """From now on the client's messages are dropped here, and its home knows why."""
+        with transaction(self.db):
+            self.db.execute("INSERT OR IGNORE INTO failures VALUES (?, ?)", (client, reason))
+            outbox.post(self.db, report)
+        self._failed.add(client)
+
+    def how_gone(self, client: str) -> str | None:
+        row = self.db.execute("SELECT how FROM tombstones WHERE client = ?", (client,)).fetchone()
+        return row[0] if row else None
+
+    def prune(self, now: float | None = None) -> None:
+        """Forgets tombstones that no message can need any more."""
+        moment = time.time() if now is None else now
+        with transaction(self.db):
+            self.db.execute("DELETE FROM tombstones WHERE until < ?", (moment,))
+        self._gone = {row[0] for row in self.db.execute("SELECT client FROM tombstones")}
+
+    def count_attempt(self, message: str, error: str) -> int:
+        """How often this message has now failed when handled alone."""
+        with transaction(self.db):
+            row = self.db.execute(
+                """INSERT INTO attempts VALUES (?, 1, ?)
+                   ON CONFLICT (message) DO UPDATE SET tries = tries + 1, error = excluded.error
+                   RETURNING tries""",
+                (message, error),
+            ).fetchone()
+        return int(row[0])
+
+    def forget_attempts(self, message: str) -> None:
+        with transaction(self.db):
+            self.db.execute("DELETE FROM attempts WHERE message = ?", (message,))
+
+    def take_in_hand(self, message: str) -> int:
+        """Notes what is about to be handled alone; how many deaths in a row it has caused."""
+        with transaction(self.db):
+            row = self.db.execute("SELECT message, deaths FROM in_hand").fetchone()
+            deaths = row[1] + 1 if row and row[0] == message else 0
+            self.db.execute("INSERT OR REPLACE INTO in_hand VALUES (1, ?, ?)", (message, deaths))
+        return deaths
+
+    def put_down(self) -> None:
+        with transaction(self.db):
+            self.db.execute("DELETE FROM in_hand")
+
+    def begin_life(self) -> bool:
+        """Marks the worker as running; True if the last one did not end in order."""
+        with transaction(self.db):
+            row = self.db.execute("SELECT clean FROM life").fetchone()
+            self.db.execute("INSERT OR REPLACE INTO life VALUES (1, 0)")
+        return bool(row and not row[0])
+
+    def end_life(self) -> None:
+        with transaction(self.db):
+            self.db.execute("INSERT OR REPLACE INTO life VALUES (1, 1)")

@@ -1,0 +1,88 @@
+"""`python -m booksan.supervisor DATA_DIR`: run the workers that DATA_DIR/host.json names."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from booksan.errors import UsageError
+from booksan.supervisor.child import Nursery
+from booksan.supervisor.config import HostConfig, read_config
+from booksan.supervisor.locks import take_locks
+from booksan.supervisor.logs import LOGS, log
+from booksan.supervisor.loop import Supervisor
+from booksan.supervisor.states import EXIT_CANNOT_START, EXIT_LOCKED, HostState
+from booksan.supervisor.status import HostStatus, write_status
+from booksan.supervisor.tether import make_tether
+from booksan.supervisor.wakeup import Wakeup
+
+#: Seconds. A child that is being forked holds the lock for a moment after its parent's death.
+_LOCK_TIMEOUT = 1.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parse(arguments)
+    data_dir = Path(options.data_dir).resolve()
+    _open_standard_fds()
+    try:
+        locks = take_locks(data_dir, options.wait_lock)
+    except UsageError as error:
+        log("host", f"cannot start: {error}")
+        return EXIT_LOCKED
+    except OSError as error:
+        log("host", f"cannot start: {data_dir} cannot be used: {error.strerror}.")
+        return EXIT_CANNOT_START
+    wakeup = Wakeup()
+    try:
+        config = _prepare(data_dir)
+    except UsageError as error:
+        log("host", f"cannot start: {error}")
+        _report_failure(data_dir, str(error))
+        return EXIT_CANNOT_START
+    nursery = Nursery(data_dir, config.entry, wakeup, make_tether(), locks.workers)
+    return Supervisor(config, nursery, parent_fd=0 if options.with_parent else None).run()
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m booksan.supervisor", description=__doc__)
+    parser.add_argument("data_dir", metavar="DATA_DIR", help="the directory that holds host.json")
+    parser.add_argument(
+        "--with-parent", action="store_true", help="drain and end when standard input ends"
+    )
+    parser.add_argument(
+        "--wait-lock",
+        type=float,
+        default=_LOCK_TIMEOUT,
+        metavar="SECONDS",
+        help="how long to wait for another supervisor of the directory to end (%(default)s)",
+    )
+    return parser.parse_args(arguments)
+
+
+def _open_standard_fds() -> None:
+    """Fill 0, 1 and 2, so that no pipe of ours takes the place of a closed one."""
+    fd = os.open(os.devnull, os.O_RDWR)
+    while fd <= 2:
+        fd = os.dup(fd)
+    os.close(fd)
+
+
+def _prepare(data_dir: Path) -> HostConfig:
+    config = read_config(data_dir)
+    try:
+        (data_dir / LOGS).mkdir(exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{data_dir / LOGS} cannot be made: {error.strerror}.") from None
+    return config
+
+
+def _report_failure(data_dir: Path, error: str) -> None:
+    # The exit code says the same, so a full disk costs only the words.
+    with suppress(OSError):
+        write_status(data_dir, HostStatus(os.getpid(), HostState.FAILED, 0, (), error))
+
+
+if __name__ == "__main__":
+    # Not sys.exit: a late SIGTERM in the interpreter's own end would change the exit code.
+    os._exit(main())

@@ -1,0 +1,117 @@
+"""What host.json asks for: the workers of the host."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from booksan.errors import BooksanError, UsageError
+from booksan.supervisor.policy import RestartPolicy
+from booksan.supervisor.status import write_json
+
+HOST_FILE = "host.json"
+DEFAULT_ENTRY = "booksan.worker.main:run"
+
+_STAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+_ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    stage: str
+    shard: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.stage}.{self.shard}"
+
+
+@dataclass(frozen=True)
+class HostConfig:
+    workers: tuple[WorkerSpec, ...]
+    #: `package.module:function`, called as function(data_dir, stage, shard) in the new process.
+    entry: str = DEFAULT_ENTRY
+    #: Seconds from SIGTERM until what still lives is killed.
+    drain_timeout: float = 5.0
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+
+
+def write_config(data_dir: Path, config: HostConfig) -> None:
+    """Write host.json, for a supervisor that starts later."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        write_json(data_dir / HOST_FILE, asdict(config))
+    except OSError as error:
+        raise BooksanError(f"{data_dir / HOST_FILE} cannot be written: {error.strerror}.") from None
+
+
+def read_config(data_dir: Path) -> HostConfig:
+    """Read and check host.json."""
+    path = data_dir / HOST_FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}.") from None
+    try:
+        return _config(found)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _config(found: object) -> HostConfig:
+    if not isinstance(found, dict):
+        raise UsageError('it must be an object with a list "workers".')
+    entry = found.get("entry", DEFAULT_ENTRY)
+    if not isinstance(entry, str) or not _ENTRY.fullmatch(entry):
+        raise UsageError(f'"entry" must look like package.module:function, not {entry!r}.')
+    return HostConfig(
+        workers=_workers(found.get("workers")),
+        entry=entry,
+        drain_timeout=_seconds("drain_timeout", found.get("drain_timeout", 5.0)),
+        restart=_policy(found.get("restart", {})),
+    )
+
+
+def _workers(found: object) -> tuple[WorkerSpec, ...]:
+    if not isinstance(found, list) or not found:
+        raise UsageError('"workers" must be a list with at least one worker.')
+    workers = tuple(_worker(number, item) for number, item in enumerate(found))
+    seen: set[str] = set()
+    for worker in workers:
+        if worker.name in seen:
+            raise UsageError(f"the worker {worker.name} is named twice.")
+        seen.add(worker.name)
+    return workers
+
+
+def _worker(number: int, found: object) -> WorkerSpec:
+    where = f'"workers"[{number}]'
+    if not isinstance(found, dict):
+        raise UsageError(f'{where} must be an object with "stage" and "shard".')
+    stage, shard = found.get("stage"), found.get("shard")
+    if not isinstance(stage, str) or not _STAGE.fullmatch(stage):
+        raise UsageError(f'{where}: "stage" must be a name such as q3-join, not {stage!r}.')
+    if not isinstance(shard, int) or isinstance(shard, bool) or shard < 0:
+        raise UsageError(f'{where}: "shard" must be a number from 0 on, not {shard!r}.')
+    return WorkerSpec(stage, shard)
+
+
+def _policy(found: object) -> RestartPolicy:
+    if not isinstance(found, Mapping):
+        raise UsageError('"restart" must be an object.')
+    known = [item.name for item in fields(RestartPolicy)]
+    unknown = [str(name) for name in found if name not in known]
+    if unknown:
+        raise UsageError(f'"restart" has no {unknown[0]!r}; it has {", ".join(known)}.')
+    values = {name: _seconds(f"restart.{name}", value) for name, value in found.items()}
+    limit = int(values.pop("max_restarts", RestartPolicy.max_restarts))
+    return RestartPolicy(max_restarts=limit, **values)
+
+
+def _seconds(name: str, found: object) -> float:
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1e9:
+        raise UsageError(f'"{name}" must be a number from 0 on, not {found!r}.')
+    return float(found)

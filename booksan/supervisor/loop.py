@@ -1,0 +1,196 @@
+"""The supervisor's one loop: wait, reap, restart what is due.
+
+Signal handlers only wake it. It sleeps until a signal, the end of its parent or the next due time,
+so a quiet host costs nothing.
+"""
+
+import os
+import select
+import signal
+import time
+
+from booksan.supervisor.child import Nursery
+from booksan.supervisor.config import HostConfig
+from booksan.supervisor.logs import log
+from booksan.supervisor.policy import RestartHistory
+from booksan.supervisor.states import EXIT_CANNOT_START, EXIT_GAVE_UP, HostState, WorkerState
+from booksan.supervisor.status import HostStatus, write_status
+from booksan.supervisor.wakeup import STOP_SIGNALS
+from booksan.supervisor.workers import OUTSIDE_SIGNALS, Worker, describe_exit
+
+#: Seconds until a report that could not be written is tried again.
+_STATUS_RETRY = 1.0
+
+
+class Supervisor:
+    """The workers of one host, from their start to their end."""
+
+    def __init__(self, config: HostConfig, nursery: Nursery, parent_fd: int | None = None) -> None:
+        """`parent_fd`: a pipe; when it ends, so does the host."""
+        now = time.monotonic()
+        self._config = config
+        self._nursery = nursery
+        self._parent_fd = parent_fd
+        self._workers = [
+            Worker(spec, RestartHistory(config.restart), due=now) for spec in config.workers
+        ]
+        self._state = HostState.STARTING
+        self._exit_code = 0
+        self._error: str | None = None
+        self._stop_requests = 0
+        self._kill_at: float | None = None
+        self._published: HostStatus | None = None
+        self._publish_at: float | None = None
+
+    def run(self) -> int:
+        """Run until the host has ended, and return the exit code of the process."""
+        log("host", f"started, pid {os.getpid()}, {len(self._workers)} workers")
+        self._publish()
+        while self._state not in (HostState.STOPPED, HostState.FAILED):
+            self._wait()
+            self._hear_signals()
+            self._reap()
+            self._start_due()
+            self._end_overdue()
+            self._publish()
+        log("host", str(self._state))
+        return self._exit_code
+
+    def _wait(self) -> None:
+        watched = [self._nursery.wakeup.fd]
+        if self._parent_fd is not None:
+            watched.append(self._parent_fd)
+        due = [worker.due for worker in self._workers if worker.state is WorkerState.WAITING]
+        due += [at for at in (self._kill_at, self._publish_at) if at is not None]
+        timeout = max(0.0, min(due) - time.monotonic()) if due else None
+        ready, _, _ = select.select(watched, [], [], timeout)
+        if self._parent_fd in ready:
+            self._hear_parent(self._parent_fd)
+
+    def _hear_parent(self, fd: int) -> None:
+        if not os.read(fd, 65536):
+            self._parent_fd = None
+            self._drain("its parent is gone")
+
+    def _hear_signals(self) -> None:
+        stop = self._nursery.wakeup.signals() & STOP_SIGNALS
+        if not stop:
+            return
+        self._stop_requests += 1
+        self._drain(signal.Signals(min(stop)).name)
+        if self._stop_requests > 1:
+            self._kill_at = time.monotonic()
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            # As process 1 of a container it also inherits orphans, which are nobody's worker.
+            for worker in self._workers:
+                if worker.pid == pid:
+                    self._bury(worker, os.waitstatus_to_exitcode(status))
+
+    def _bury(self, worker: Worker, code: int) -> None:
+        lived = time.monotonic() - worker.started
+        log(worker.name, f"{describe_exit(code)}, pid {worker.pid}, after {lived:.1f} s")
+        if self._draining:
+            worker.ended(WorkerState.STOPPED)
+        elif code == EXIT_CANNOT_START:
+            worker.ended(WorkerState.STOPPED)
+            self._fail(EXIT_CANNOT_START, f"{worker.name} cannot start{self._why(worker)}")
+        else:
+            worker.ended(WorkerState.WAITING)
+            self._plan_restart(worker, describe_exit(code), killed=-code in OUTSIDE_SIGNALS)
+
+    def _plan_restart(self, worker: Worker, reason: str, *, killed: bool) -> None:
+        due = worker.history.died(worker.started, time.monotonic(), killed=killed)
+        if due is not None:
+            worker.due = due
+            return
+        policy = self._config.restart
+        self._fail(
+            EXIT_GAVE_UP,
+            f"{worker.name} failed more than {policy.max_restarts} times within "
+            f"{policy.window:g} s; at last it {reason}{self._why(worker)}",
+        )
+
+    def _why(self, worker: Worker) -> str:
+        words = worker.last_words(self._nursery.data_dir)
+        return f": {words}" if words else ""
+
+    def _start_due(self) -> None:
+        now = time.monotonic()
+        for worker in self._workers:
+            if worker.state is WorkerState.WAITING and worker.due <= now:
+                self._start(worker)
+        if self._state is HostState.STARTING and all(worker.starts for worker in self._workers):
+            self._state = HostState.RUNNING
+
+    def _start(self, worker: Worker) -> None:
+        try:
+            worker.start(self._nursery)
+        except OSError as error:
+            log(worker.name, f"cannot be started: {error}")
+            self._plan_restart(worker, f"could not be started ({error})", killed=False)
+        else:
+            log(worker.name, f"started, pid {worker.pid}")
+
+    @property
+    def _draining(self) -> bool:
+        return self._state is HostState.DRAINING
+
+    def _fail(self, code: int, error: str) -> None:
+        log("host", f"gives up: {error}")
+        self._exit_code = code
+        self._error = error
+        self._drain("a worker cannot go on")
+
+    def _drain(self, reason: str) -> None:
+        """Ask all workers to end, and start none again."""
+        if self._draining:
+            return
+        log("host", f"draining: {reason}")
+        self._state = HostState.DRAINING
+        self._kill_at = time.monotonic() + self._config.drain_timeout
+        for worker in self._workers:
+            if worker.pid is None:
+                worker.enter(WorkerState.STOPPED)
+            else:
+                worker.enter(WorkerState.DRAINING)
+                worker.signal(signal.SIGTERM)
+
+    def _end_overdue(self) -> None:
+        if not self._draining:
+            return
+        alive = [worker for worker in self._workers if worker.pid is not None]
+        if not alive:
+            self._state = HostState.FAILED if self._error else HostState.STOPPED
+        elif self._kill_at is not None and self._kill_at <= time.monotonic():
+            self._kill_at = None
+            for worker in alive:
+                log(worker.name, f"did not end in time, is killed, pid {worker.pid}")
+                worker.signal(signal.SIGKILL)
+
+    def _publish(self) -> None:
+        """Write the report when it tells something new."""
+        status = self.status()
+        if status == self._published:
+            self._publish_at = None
+            return
+        try:
+            write_status(self._nursery.data_dir, status)
+        except OSError as error:
+            if self._publish_at is None:
+                log("host", f"cannot write its status: {error}")
+            self._publish_at = time.monotonic() + _STATUS_RETRY
+        else:
+            self._published, self._publish_at = status, None
+
+    def status(self) -> HostStatus:
+        workers = tuple(worker.status() for worker in self._workers)
+        restarts = sum(worker.restarts for worker in workers)
+        return HostStatus(os.getpid(), self._state, restarts, workers, self._error)

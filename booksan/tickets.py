@@ -1,0 +1,62 @@
+"""Signed words of the home that a gateway can check without asking anybody.
+
+A ticket says what a client's run is pinned to, a permit that batches of a source may come now.
+Both are `payload.signature`, signed with the cluster's secret.
+"""
+
+import base64
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+from pathlib import Path
+
+from booksan.errors import UsageError
+from booksan.spec import Spec, spec_from_json
+
+
+def load_secret(root: Path) -> bytes:
+    """The cluster's secret, made on first use; whoever comes second reads what the first wrote."""
+    path = root / "secret"
+    if not path.exists():
+        temporary = root / f".secret-{secrets.token_hex(8)}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(secrets.token_bytes(32))
+            file.flush()
+            os.fsync(file.fileno())
+        # A link appears whole or not at all, and never replaces an earlier secret.
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, path)
+        temporary.unlink()
+    return path.read_bytes()
+
+
+def _signature(secret: bytes, purpose: str, payload: bytes) -> str:
+    return hmac.new(secret, purpose.encode() + b"\0" + payload, hashlib.sha256).hexdigest()
+
+
+def sign_ticket(secret: bytes, spec: Spec) -> str:
+    payload = base64.urlsafe_b64encode(spec.json.encode())
+    return f"{payload.decode()}.{_signature(secret, 'ticket', payload)}"
+
+
+def open_ticket(secret: bytes, ticket: str) -> Spec:
+    payload, _, signature = ticket.partition(".")
+    expected = _signature(secret, "ticket", payload.encode())
+    if not hmac.compare_digest(signature.encode(), expected.encode()):
+        raise UsageError("the ticket was not signed by this cluster; create the client again")
+    return spec_from_json(base64.urlsafe_b64decode(payload).decode())
+
+
+def sign_permit(secret: bytes, spec: Spec, source: str) -> str:
+    return _signature(secret, "permit", f"{spec.digest}/{source}".encode())
+
+
+def check_permit(secret: bytes, spec: Spec, source: str, permit: str | None) -> None:
+    expected = sign_permit(secret, spec, source)
+    if permit is None or not hmac.compare_digest(permit.encode(), expected.encode()):
+        raise UsageError(
+            f"batches of {source!r} are not taken yet: the sources before it must be complete"
+        )

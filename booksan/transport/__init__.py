@@ -1,0 +1,6 @@
+"""The seam to the queues: what the workers and the gateway know of them."""
+
+from booksan.transport.base import Consumer, Delivery, Depth, Outgoing, Transport
+from booksan.transport.spool import Spool
+
+__all__ = ["Consumer", "Delivery", "Depth", "Outgoing", "Spool", "Transport"]

@@ -1,0 +1,1 @@
+"""The worker: one process, one shard of one stage, one input queue."""

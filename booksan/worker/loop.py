@@ -1,0 +1,150 @@
+"""The worker's loop: receive, handle, acknowledge; and what to do with a message that raises.
+
+A poison message cannot stop the others: one that raises again and again when it is handled
+alone, or that kills the worker ten times in a row, becomes a dead letter. A full disk or a lost
+connection never counts against a message.
+"""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Sequence
+
+from booksan.errors import MessageError, NoSpace, TransportError
+from booksan.messages import Control, decode
+from booksan.stages.graph import queue_name
+from booksan.transport.base import Delivery
+from booksan.worker.handler import Handler
+from booksan.worker.letters import keep_letter, letter_id
+
+log = logging.getLogger("booksan.worker")
+
+#: SQLite's primary result codes that tell of the machine and never of a message.
+_SQLITE_ENVIRONMENT = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_NOMEM,
+}
+
+
+def is_environment(error: BaseException) -> bool:
+    """Trouble with the machine, which says nothing about the message in hand."""
+    if isinstance(error, sqlite3.OperationalError):
+        # The primary result code is in the low byte of the extended one.
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _SQLITE_ENVIRONMENT
+    return isinstance(error, NoSpace | TransportError | OSError | MemoryError)
+
+
+class Worker:
+    """One shard of one stage. Call `resume` once, then `step` again and again, then `close`."""
+
+    def __init__(self, handler: Handler) -> None:
+        self.handler = handler
+        self.settings = handler.settings
+        self.store = handler.store
+        self.crash = handler.crash
+        self.name = f"{handler.stage}.{handler.shard}"
+        self.consumer = handler.transport.consume(queue_name(handler.stage, handler.shard))
+        #: Messages still to be handled one by one, because the last life ended badly.
+        self.careful = 0
+        self._next_tick = time.monotonic() + self.settings.tick
+
+    def close(self) -> None:
+        """After this the next life knows that nothing went wrong."""
+        self.abandon()
+        self.store.end_life()
+
+    def abandon(self) -> None:
+        """Lets go of everything; what was in hand is delivered again."""
+        self.handler.forget_sessions()
+        self.consumer.close()
+
+    def resume(self, *, suspicious: bool = True) -> None:
+        """Begins a life; after a bad end of the last one, messages are handled one by one."""
+        unclean = self.store.begin_life()
+        if unclean and suspicious:
+            self.careful = self.settings.max_messages
+        self.handler.resume()
+
+    def step(self, timeout: float) -> bool:
+        """Handles what is waiting; False if nothing came in time."""
+        self._tick()
+        limit = 1 if self.careful else self.settings.max_messages
+        deliveries = self.consumer.receive(limit, self.settings.max_bytes, timeout)
+        if not deliveries:
+            return False
+        self.crash("received")
+        if self.careful:
+            self._handle_carefully(deliveries[0])
+        else:
+            self._handle_together(deliveries)
+        self.consumer.acknowledge(deliveries)
+        self.crash("acknowledged")
+        return True
+
+    def _handle_together(self, deliveries: Sequence[Delivery]) -> None:
+        """The normal way; if it raises, each message is tried alone to find the bad one."""
+        try:
+            self.handler.handle([decode(delivery.body) for delivery in deliveries])
+        except Exception as error:
+            self.handler.forget_sessions()
+            if is_environment(error):
+                raise
+            log.exception("%s: a group of messages raised; trying each alone", self.name)
+            for delivery in deliveries:
+                self._handle_alone(delivery)
+
+    def _handle_alone(self, delivery: Delivery) -> None:
+        """Until it works, or has failed often enough to be a dead letter."""
+        letter = letter_id(delivery.body)
+        tries, reason = 0, ""
+        while tries < self.settings.max_attempts:
+            try:
+                self.handler.handle([decode(delivery.body)])
+            except Exception as error:
+                self.handler.forget_sessions()
+                if is_environment(error):
+                    raise
+                log.exception("%s: a message raised, handled alone", self.name)
+                reason = f"{type(error).__name__}: {error}"
+                tries = self.store.count_attempt(letter, reason)
+            else:
+                if tries:
+                    self.store.forget_attempts(letter)
+                return
+        self._bury_letter(delivery, reason)
+
+    def _handle_carefully(self, delivery: Delivery) -> None:
+        """After a death: what is in hand is written down first, so that deaths can be counted."""
+        deaths = self.store.take_in_hand(letter_id(delivery.body))
+        if deaths >= self.settings.max_deaths:
+            self._bury_letter(delivery, f"the worker died {deaths} times in a row with it in hand")
+        else:
+            self._handle_alone(delivery)
+        self.careful -= 1
+        if not self.careful:
+            self.store.put_down()
+
+    def _bury_letter(self, delivery: Delivery, reason: str) -> None:
+        """The message is kept with its error; the client's run fails, the others go on."""
+        handler = self.handler
+        path = keep_letter(handler.root, handler.stage, handler.shard, delivery.body, reason)
+        log.error("%s: dead letter %s: %s", self.name, path, reason)
+        self.store.forget_attempts(letter_id(delivery.body))
+        try:
+            message = decode(delivery.body)
+        except MessageError:
+            return
+        # A home that cannot note a failure must not report that failure to itself for ever.
+        if message.control is not Control.FAILED:
+            handler.fail(message.spec, f"dead letter: {reason}")
+
+    def _tick(self) -> None:
+        """Now and then: clients past their hard expiry, tombstones no longer needed."""
+        if time.monotonic() >= self._next_tick:
+            self._next_tick = time.monotonic() + self.settings.tick
+            self.handler.expire()

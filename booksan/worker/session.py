@@ -1,0 +1,156 @@
+"""A stateful shard's work for one client: its store, its operator, its output."""
+
+from collections.abc import Iterator, Sequence
+
+from booksan.files import sync_directory
+from booksan.messages import Control, Kind, Message, control_message, encode, end_message
+from booksan.partition import bodies, body_digest, partition
+from booksan.spec import HOME
+from booksan.stages.graph import Keyed, queue_name
+from booksan.stages.operator import Place, Stateful
+from booksan.state.client import ENDED, FINISHING, TAKING, ClientStore
+from booksan.state.database import transaction
+from booksan.state.streams import Conflict, Verdict
+from booksan.worker.crash import Crash
+
+
+class Session:
+    """Everything a transaction of one client touches. Closed and made anew after any error."""
+
+    def __init__(self, store: ClientStore, place: Place, crash: Crash) -> None:
+        operator = place.dataset.stage[place.stage].operator
+        assert issubclass(operator, Stateful)
+        self.store = store
+        self.place = place
+        self.crash = crash
+        self.operator = operator(place, store.db)
+        if not store.made:
+            self._create()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def fitting(self, messages: Sequence[Message]) -> list[Message]:
+        """Those under the spec that the client began with.
+
+        A creation with another spec is refused by not being noted; data under it contradicts.
+        """
+        fitting = [m for m in messages if m.spec.digest == self.store.spec.digest]
+        if len(fitting) < len(messages):
+            for message in messages:
+                if message.kind is not Kind.CONTROL and message not in fitting:
+                    raise Conflict("messages of the same client carry different specs")
+        return fitting
+
+    def take(self, messages: Sequence[Message]) -> None:
+        """Handles batches, ends and controls in one transaction; repeats change nothing."""
+        new = self._new(messages)
+        prepared = [
+            self.operator.prepare(message) if message.kind is Kind.BATCH else None
+            for message in new
+        ]
+        self.crash("computed")
+        if not new:
+            return
+        with transaction(self.store.db):
+            for message, result in zip(new, prepared, strict=True):
+                self._apply(message, result)
+            reported = self._advance()
+            self.crash("permit-in-transaction" if reported else "in-transaction")
+        self.crash("permit-committed" if reported else "committed")
+
+    def finish_piece(self) -> bool:
+        """One piece of the final output, with the ends after the last; False if none is due."""
+        if self.store.phase != FINISHING:
+            return False
+        with transaction(self.store.db):
+            piece = self.operator.final(self.store.meta("cursor"))
+            for stage, keyed in piece.output.items():
+                self._emit(stage, keyed)
+            self.store.set_meta("cursor", piece.cursor)
+            if piece.cursor is None:
+                self._emit_ends()
+                self.store.set_meta("phase", ENDED)
+            self.crash("final-in-transaction")
+        self.crash("final-committed")
+        return True
+
+    def _create(self) -> None:
+        """A database that was not completely made is as good as none."""
+        streams = [
+            (sender, name)
+            for name in self.place.dataset.stage[self.place.stage].inputs
+            for sender in self.place.dataset.senders(name, self.place.spec)
+        ]
+        with transaction(self.store.db):
+            self.store.create(self.place.stage, self.place.shard, streams)
+            self.operator.create()
+        sync_directory(self.store.path.parent)
+        sync_directory(self.store.path.parent.parent)
+
+    def _new(self, messages: Sequence[Message]) -> list[Message]:
+        """Without repeats, so that nothing is prepared in vain."""
+        return [
+            message
+            for message in _without_copies(messages)
+            if message.kind is Kind.CONTROL or self.store.judge(message) is Verdict.NEW
+        ]
+
+    def _apply(self, message: Message, prepared: object) -> None:
+        if message.kind is Kind.CONTROL:
+            self.operator.control(message)
+        # Judged again, because two messages of one group can contradict each other.
+        elif self.store.judge(message) is Verdict.NEW:
+            self.store.record(message)
+            if message.kind is Kind.BATCH:
+                self.operator.apply(message, prepared)
+
+    def _advance(self) -> bool:
+        """What follows from the messages recorded in this transaction; True if home is told."""
+        reported = False
+        for name in self.store.newly_complete():
+            self.operator.input_complete(name)
+            if name in self.place.dataset.stage[self.place.stage].joins:
+                self._report_complete(name)
+                reported = True
+        if self.store.phase == TAKING and self.store.all_complete():
+            self.store.set_meta("phase", FINISHING)
+        return reported
+
+    def _report_complete(self, source: str) -> None:
+        """The home gives the permit for the next source when all joins have said this."""
+        place = self.place
+        message = control_message(
+            place.spec,
+            place.sender,
+            Control.COMPLETE,
+            source=source,
+            stage=place.stage,
+            shard=place.shard,
+        )
+        self.store.post([(queue_name(HOME, place.spec.home), encode(message))])
+
+    def _emit(self, stage: str, keyed: Keyed) -> None:
+        place = self.place
+        for shard, frame in partition(place.dataset, place.spec, stage, keyed):
+            queue = queue_name(stage, shard)
+            for body in bodies(frame):
+                seq = self.store.next_seq(queue)
+                digest = body_digest(place.spec, place.sender, seq, body)
+                message = Message(place.spec, place.sender, Kind.BATCH, seq, digest, body=body)
+                self.store.post([(queue, encode(message))])
+
+    def _emit_ends(self) -> None:
+        for queue in self.place.receiving_queues():
+            length = self.store.sent_to(queue)
+            message = end_message(self.place.spec, self.place.sender, length)
+            self.store.post([(queue, encode(message))])
+
+
+def _without_copies(messages: Sequence[Message]) -> Iterator[Message]:
+    seen: set[tuple[str, Kind, int, str]] = set()
+    for message in messages:
+        identity = (message.sender, message.kind, message.seq, message.digest)
+        if identity not in seen:
+            seen.add(identity)
+            yield message

@@ -1,0 +1,21 @@
+"""What can be tuned about a worker, with units and reasons."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    #: Messages taken at once: enough to make one transaction and one sync serve many.
+    max_messages: int = 32
+    #: Bytes taken at once: bounds the memory of a worker.
+    max_bytes: int = 16 * 1024 * 1024
+    #: Messages published and confirmed together out of the outbox.
+    publish_chunk: int = 64
+    #: Times that a message may raise, handled alone, before it becomes a dead letter.
+    max_attempts: int = 3
+    #: Times in a row that a worker may die with one message in hand before it becomes one.
+    max_deaths: int = 10
+    #: Seconds between two looks at expiries and old tombstones.
+    tick: float = 30.0
+    #: SQLite's: FULL survives power failures, NORMAL and OFF survive only kills.
+    synchronous: str = "FULL"

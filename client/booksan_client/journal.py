@@ -1,0 +1,106 @@
+"""Where each batch of a file begins and ends, written down before it is first sent.
+
+A client that was killed goes on with the very same batches. The journal is a file of JSON lines:
+first what file it belongs to and how it is cut, then one line for each batch before it is sent
+(synced to disk) and one after it was taken (not synced: sending a batch again is harmless).
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from booksan_client.errors import InputError
+
+_SAMPLE = 64 * 1024
+
+
+class Entry(NamedTuple):
+    start: int
+    end: int
+    digest: str
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def fingerprint(path: Path) -> dict[str, Any]:
+    """What changes when the file changes: size, time, and both ends of the content."""
+    stat = path.stat()
+    with path.open("rb") as file:
+        head = file.read(_SAMPLE)
+        file.seek(max(0, stat.st_size - _SAMPLE))
+        tail = file.read(_SAMPLE)
+    return {
+        "path": str(path.resolve()),
+        "size": stat.st_size,
+        "mtime_ns": stat.st_mtime_ns,
+        "ends": digest_of(head + tail),
+    }
+
+
+class Journal:
+    """The batches of one source of one client; one process has it open at a time."""
+
+    def __init__(self, path: Path, file: dict[str, Any], cut: dict[str, int]) -> None:
+        self.path = path
+        self.entries: list[Entry] = []
+        self.taken: set[int] = set()
+        self.cut = dict(cut)
+        begun = path.exists() and self._load(file)
+        self._file = path.open("ab")
+        if not begun:
+            self._append({"file": file, "cut": self.cut})
+
+    def close(self) -> None:
+        self._file.close()
+
+    def begin(self, number: int, entry: Entry) -> None:
+        """Notes a batch before its first sending; a batch that is noted must be the same."""
+        if number < len(self.entries):
+            if self.entries[number] != entry:
+                raise InputError(
+                    f"batch {number} is not what it was when it was first sent: the file has "
+                    "changed since; start anew"
+                )
+            return
+        self.entries.append(entry)
+        self._append({"batch": number, "start": entry.start, "end": entry.end, "d": entry.digest})
+
+    def take(self, number: int) -> None:
+        """Notes that the batch was taken by the other side."""
+        self.taken.add(number)
+        self._write({"taken": number})
+
+    def first_missing(self) -> int:
+        """The first batch that is not known to be taken."""
+        return next(n for n in range(len(self.entries) + 1) if n not in self.taken)
+
+    def _append(self, line: dict[str, Any]) -> None:
+        self._write(line)
+        os.fdatasync(self._file.fileno())
+
+    def _write(self, line: dict[str, Any]) -> None:
+        self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+        self._file.flush()
+
+    def _load(self, file: dict[str, Any]) -> bool:
+        """Reads what an earlier process wrote; a last line that is torn was never acted on."""
+        data = self.path.read_bytes()
+        whole = data[: data.rfind(b"\n") + 1]
+        if len(whole) < len(data):
+            os.truncate(self.path, len(whole))
+        lines = [json.loads(line) for line in whole.splitlines()]
+        if not lines:
+            return False
+        if lines[0]["file"] != file:
+            raise InputError(f"{file['path']} has changed since {self.path} was begun; start anew")
+        self.cut = lines[0]["cut"]
+        for line in lines[1:]:
+            if "taken" in line:
+                self.taken.add(line["taken"])
+            else:
+                self.entries.append(Entry(line["start"], line["end"], line["d"]))
+        return True

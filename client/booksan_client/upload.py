@@ -1,0 +1,75 @@
+"""Sending one source: cut, journal, several batches in flight, the same batches after a restart."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import NamedTuple
+
+from booksan_client.cutter import Cutter, Header, open_source
+from booksan_client.journal import Entry, Journal, digest_of
+
+#: Batches sent at the same time: while one waits for the disk, another is being parsed.
+IN_FLIGHT = 3
+#: Seconds between two looks around while batches are on their way.
+LOOK = 0.2
+
+#: Sends batch `number`; returns when the other side has taken it.
+Put = Callable[[int, bytes], None]
+
+
+class Sent(NamedTuple):
+    number: int
+    end: int
+    #: False if an earlier process had sent it already.
+    new: bool
+
+
+def upload(
+    path: Path,
+    header: Header,
+    journal: Journal,
+    put: Put,
+    look: Callable[[], object],
+    *,
+    delimiter: bytes = b",",
+) -> Iterator[Sent]:
+    """Sends all batches of the file that are not taken yet; tells of each when it is taken.
+
+    `look` is called between batches and while all waits; it raises to end the upload.
+    """
+    first = journal.first_missing()
+    start = header.end
+    if first:
+        start = journal.entries[first - 1].end
+        yield Sent(first - 1, start, False)
+    with open_source(path) as stream, ThreadPoolExecutor(IN_FLIGHT) as pool:
+        stream.seek(start)
+        cutter = Cutter(stream, start, delimiter=delimiter, **journal.cut)
+        flying: dict[Future[None], Sent] = {}
+        try:
+            for number, batch in enumerate(cutter, first):
+                journal.begin(number, Entry(batch.start, batch.end, digest_of(batch.data)))
+                if number in journal.taken:
+                    continue
+                if len(flying) >= IN_FLIGHT:
+                    yield from _landed(flying, journal, look)
+                flying[pool.submit(put, number, batch.data)] = Sent(number, batch.end, True)
+            while flying:
+                yield from _landed(flying, journal, look)
+        finally:
+            for future in flying:
+                future.cancel()
+
+
+def _landed(
+    flying: dict[Future[None], Sent], journal: Journal, look: Callable[[], object]
+) -> Iterator[Sent]:
+    done: set[Future[None]] = set()
+    while not done:
+        look()
+        done, _ = wait(flying, LOOK, FIRST_COMPLETED)
+    for future in done:
+        sent = flying.pop(future)
+        future.result()
+        journal.take(sent.number)
+        yield sent

@@ -1,0 +1,287 @@
+"""The answers of the data set books, straight from the definition of its queries.
+
+python -m tests.oracle.books BOOKS REVIEWS OUTDIR [--set q3.min_reviews=5 ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import csv
+import io
+import json
+import math
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+import numpy
+from textblob import TextBlob
+
+from tests.oracle.reader import number, rows
+
+Source = Literal["books", "reviews"]
+Cells = Sequence[object]
+
+DEFAULTS: Mapping[str, str | int | float] = MappingProxyType(
+    {
+        "q1.category": "Computers",
+        "q1.from_year": 2000,
+        "q1.to_year": 2023,
+        "q1.word": "distributed",
+        "q2.decades": 10,
+        "q3.from_year": 1990,
+        "q3.to_year": 1999,
+        "q3.min_reviews": 500,
+        "q4.top": 10,
+        "q5.category": "Fiction",
+        "q5.percentile": 90.0,
+    }
+)
+NO_PARAMS: Mapping[str, object] = MappingProxyType({})
+NEEDED: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "books": ("Title", "authors", "publisher", "publishedDate", "categories"),
+        "reviews": ("Title", "review/score", "review/text"),
+    }
+)
+NUMBERS: Mapping[str, Sequence[str]] = MappingProxyType({"books": (), "reviews": ("review/score",)})
+
+
+@dataclass(frozen=True)
+class Book:
+    """A row of books that takes part."""
+
+    title: str
+    authors: list[str]
+    categories: list[str]
+    publisher: str
+    year: int
+
+
+@dataclass(frozen=True)
+class Review:
+    """A row of reviews that takes part; score is None and text is empty where lacking."""
+
+    title: str
+    score: Fraction | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Params:
+    """The thresholds of all queries as typed values."""
+
+    given: Mapping[str, object]
+
+    def text(self, name: str) -> str:
+        return str(self._value(name))
+
+    def whole(self, name: str) -> int:
+        return int(str(self._value(name)))
+
+    def real(self, name: str) -> float:
+        return float(str(self._value(name)))
+
+    def _value(self, name: str) -> object:
+        return self.given.get(name, DEFAULTS[name])
+
+
+def answers(
+    books: Path, reviews: Path, params: Mapping[str, object] = NO_PARAMS
+) -> dict[str, bytes]:
+    """The result files q1 to q5 as they must be written."""
+    unknown = set(params) - set(DEFAULTS)
+    if unknown:
+        raise ValueError(f"unknown parameters: {', '.join(sorted(unknown))}")
+    settings = Params(params)
+    every_book = participants(books)
+    every_review = opinions(reviews)
+    by_title = first_of_each_title(every_book)
+    popular = _popular(by_title, every_review, settings)
+    return {
+        "q1": _file(("title", "authors", "publisher"), q1(every_book, settings)),
+        "q2": _file(("author", "decades"), q2(every_book, settings)),
+        "q3": _file(("title", "authors", "reviews"), q3(by_title, popular)),
+        "q4": _file(("rank", "title", "mean_score"), q4(popular, every_review, settings)),
+        "q5": _file(("title", "mean_polarity"), q5(by_title, every_review, settings)),
+    }
+
+
+def rejected(path: Path, source: Source) -> list[int]:
+    """The numbers of the rows that cannot be read."""
+    read = rows(path, NEEDED[source], NUMBERS[source])
+    return [row_number for row_number, row in read if row is None]
+
+
+def participants(path: Path) -> list[Book]:
+    """The books that lack nothing, in file order."""
+    found = []
+    for _, row in rows(path, NEEDED["books"], NUMBERS["books"]):
+        if row is None:
+            continue
+        authors, categories = elements(row["authors"]), elements(row["categories"])
+        year = re.search("[0-9]{4}", row["publishedDate"])
+        if row["Title"] and authors and categories and year:
+            book = Book(row["Title"], authors, categories, row["publisher"], int(year[0]))
+            found.append(book)
+    return found
+
+
+def opinions(path: Path) -> list[Review]:
+    """The reviews that have a title, in file order."""
+    found = []
+    for _, row in rows(path, NEEDED["reviews"], NUMBERS["reviews"]):
+        if row is None or row["Title"] == "":
+            continue
+        score = row["review/score"]
+        exact = None if score == "" else number(score)
+        found.append(Review(row["Title"], exact, row["review/text"]))
+    return found
+
+
+def elements(text: str) -> list[str]:
+    """The elements of a list literal; any other text is one element; nothing where lacking."""
+    if text == "":
+        return []
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = ast.literal_eval(text)
+        if not isinstance(value, list):
+            return [text]
+        found = [str(element) for element in value]
+        "".join(found).encode("utf-8")
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return [text]
+    return [element for element in found if element != ""]
+
+
+def first_of_each_title(books: Iterable[Book]) -> dict[str, Book]:
+    """The book that a title stands for in q3, q4 and q5."""
+    found: dict[str, Book] = {}
+    for book in books:
+        found.setdefault(book.title, book)
+    return found
+
+
+@lru_cache(maxsize=20_000)
+def polarity(text: str) -> float:
+    """The polarity of one review text."""
+    return float(TextBlob(text).sentiment.polarity)
+
+
+def q1(books: Iterable[Book], settings: Params) -> Sequence[Cells]:
+    """Books of a category and some years with a word in the title."""
+    first, last = settings.whole("q1.from_year"), settings.whole("q1.to_year")
+    word = settings.text("q1.word").lower()
+    return sorted(
+        (book.title, _json(book.authors), book.publisher)
+        for book in books
+        if settings.text("q1.category") in book.categories
+        and first <= book.year <= last
+        and word in book.title.lower()
+    )
+
+
+def q2(books: Iterable[Book], settings: Params) -> Sequence[Cells]:
+    """Authors with books in many decades."""
+    decades: dict[str, set[int]] = defaultdict(set)
+    for book in books:
+        for author in book.authors:
+            decades[author].add(book.year // 10)
+    least = settings.whole("q2.decades")
+    return sorted((author, len(own)) for author, own in decades.items() if len(own) >= least)
+
+
+def q3(by_title: Mapping[str, Book], popular: Mapping[str, int]) -> Sequence[Cells]:
+    """Books of some years with many reviews."""
+    return sorted(
+        (title, _json(by_title[title].authors), count) for title, count in popular.items()
+    )
+
+
+def q4(popular: Mapping[str, int], reviews: Iterable[Review], settings: Params) -> Sequence[Cells]:
+    """The books of q3 with the highest mean score."""
+    scores: dict[str, list[Fraction]] = defaultdict(list)
+    for review in reviews:
+        if review.title in popular and review.score is not None:
+            scores[review.title].append(review.score)
+    means = [(title, _rounded(sum(own, Fraction(0)) / len(own))) for title, own in scores.items()]
+    means.sort(key=lambda pair: (-pair[1], pair[0]))
+    best = means[: settings.whole("q4.top")]
+    return [(rank, title, mean) for rank, (title, mean) in enumerate(best, start=1)]
+
+
+def q5(
+    by_title: Mapping[str, Book], reviews: Iterable[Review], settings: Params
+) -> Sequence[Cells]:
+    """Books of a category whose mean polarity is among the highest."""
+    category = settings.text("q5.category")
+    values: dict[str, list[float]] = defaultdict(list)
+    for review in reviews:
+        book = by_title.get(review.title)
+        if book is not None and category in book.categories and review.text != "":
+            values[review.title].append(polarity(review.text))
+    means = {title: math.fsum(own) / len(own) for title, own in values.items()}
+    if not means:
+        return []
+    cut = numpy.percentile(list(means.values()), settings.real("q5.percentile"))
+    return sorted((title, mean) for title, mean in means.items() if mean >= cut)
+
+
+def _popular(
+    by_title: Mapping[str, Book], reviews: Iterable[Review], settings: Params
+) -> dict[str, int]:
+    """The titles of q3 with their numbers of reviews."""
+    first, last = settings.whole("q3.from_year"), settings.whole("q3.to_year")
+    counts = {title: 0 for title, book in by_title.items() if first <= book.year <= last}
+    for review in reviews:
+        if review.title in counts:
+            counts[review.title] += 1
+    least = settings.whole("q3.min_reviews")
+    return {title: count for title, count in counts.items() if count >= least}
+
+
+def _rounded(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def _json(names: list[str]) -> str:
+    return json.dumps(names, ensure_ascii=False)
+
+
+def _file(header: Sequence[str], cells: Iterable[Cells]) -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(cells)
+    return text.getvalue().encode("utf-8")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write q1.csv to q5.csv into a directory."""
+    parser = argparse.ArgumentParser(prog="python -m tests.oracle.books")
+    parser.add_argument("books", type=Path)
+    parser.add_argument("reviews", type=Path)
+    parser.add_argument("outdir", type=Path)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="given")
+    options = parser.parse_args(arguments)
+    params = dict(text.split("=", 1) for text in options.given)
+    options.outdir.mkdir(parents=True, exist_ok=True)
+    for query, content in answers(options.books, options.reviews, params).items():
+        (options.outdir / f"{query}.csv").write_bytes(content)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,489 @@
+import ast
+import csv
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from textblob import TextBlob
+
+from booksan.errors import UsageError
+from booksan.generate import Generated, Written, catalogue, dirt, generate_books, opinions
+from booksan.generate.chance import Chance
+from booksan.generate.fields import Titles
+
+Row = dict[str, str]
+BOOK_COLUMNS = [
+    *("Title", "description", "authors", "image", "previewLink", "publisher", "publishedDate"),
+    *("infoLink", "categories", "ratingsCount"),
+]
+REVIEW_COLUMNS = [
+    *("Id", "Title", "Price", "User_id", "profileName", "review/helpfulness", "review/score"),
+    *("review/time", "review/summary", "review/text"),
+]
+NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+class Data(NamedTuple):
+    """A clean data set, read back."""
+
+    books: list[Row]
+    reviews: list[Row]
+
+    def taking_part(self) -> Iterator[Row]:
+        for book in self.books:
+            if (
+                book["Title"]
+                and names(book["authors"])
+                and names(book["categories"])
+                and year(book)
+            ):
+                yield book
+
+    def by_title(self) -> dict[str, Row]:
+        first: dict[str, Row] = {}
+        for book in self.taking_part():
+            first.setdefault(book["Title"], book)
+        return first
+
+
+@cache
+def names(value: str) -> list[str]:
+    try:
+        found = ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        found = [value]
+    return [name for name in found if name]
+
+
+def year(book: Row) -> int | None:
+    match = re.search("[0-9]{4}", book["publishedDate"])
+    return int(match[0]) if match else None
+
+
+def is_fiction(book: Row) -> bool:
+    return "Fiction" in names(book["categories"])
+
+
+def read_clean(path: Path) -> list[Row]:
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = csv.reader(file, strict=True)
+        header = next(rows)
+        return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def generated(out: Path, books: int, reviews: int, seed: int = 1) -> Data:
+    made = generate_books(out, books=books, reviews=reviews, seed=seed)
+    return Data(read_clean(made.books.path), read_clean(made.reviews.path))
+
+
+def digest(made: Generated) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in made.paths)).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Data:
+    return generated(tmp_path_factory.mktemp("large"), 10_000, 100_000)
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Data:
+    return generated(tmp_path_factory.mktemp("small"), 200, 1000)
+
+
+@pytest.fixture
+def wide_fields() -> Iterator[None]:
+    before = csv.field_size_limit(1 << 30)
+    yield
+    csv.field_size_limit(before)
+
+
+# The same arguments give the same bytes.
+
+
+@pytest.mark.parametrize("dirty", [False, True])
+def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, dirty: bool) -> None:
+    first = generate_books(tmp_path / "a", books=300, reviews=1500, seed=5, dirty=dirty)
+    again = generate_books(tmp_path / "b", books=300, reviews=1500, seed=5, dirty=dirty)
+    other = generate_books(tmp_path / "c", books=300, reviews=1500, seed=6, dirty=dirty)
+    assert digest(first) == digest(again)
+    for one, two in zip(first.paths, other.paths, strict=True):
+        assert one.read_bytes() != two.read_bytes()
+
+
+def test_the_bytes_are_the_same_on_every_machine_and_version(tmp_path: Path) -> None:
+    made = generate_books(tmp_path, books=300, reviews=1500, seed=5, dirty=True)
+    assert digest(made) == "d7be00efa48fc6457379d318f9d80da18d91e9ec02181de33b5742717b6b0589"
+
+
+# Shape and size.
+
+
+def test_files_have_the_columns_of_the_public_ones(large: Data) -> None:
+    assert list(large.books[0]) == BOOK_COLUMNS == list(catalogue.COLUMNS)
+    assert list(large.reviews[0]) == REVIEW_COLUMNS == list(opinions.COLUMNS)
+    assert (len(large.books), len(large.reviews)) == (10_000, 100_000)
+
+
+@pytest.mark.parametrize(("books", "reviews"), [(0, 0), (0, 50), (1, 10), (7, 0), (13, 101)])
+def test_any_numbers_will_do(tmp_path: Path, books: int, reviews: int) -> None:
+    made = generate_books(tmp_path, books=books, reviews=reviews, seed=3)
+    assert [len(read_clean(path)) for path in made.paths] == [books, reviews]
+    assert (made.books.rows, made.reviews.rows, made.rows) == (books, reviews, books + reviews)
+    assert made.bytes == sum(path.stat().st_size for path in made.paths)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "Books_rating.csv",
+        "books_data.csv",
+    ]
+
+
+def test_negative_numbers_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        generate_books(tmp_path, books=-1, reviews=5, seed=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    before = generate_books(tmp_path, books=50, reviews=100, seed=1)
+    old = digest(before)
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        generate_books(tmp_path, books=3000, reviews=100, seed=2, progress=interrupt)
+    assert digest(before) == old
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_progress_adds_up_to_all_rows(tmp_path: Path) -> None:
+    told: list[int] = []
+    made = generate_books(tmp_path, books=1500, reviews=2500, seed=1, progress=told.append)
+    assert sum(told) == made.rows
+    assert len(told) > 3
+
+
+def test_titles_are_different_until_one_is_repeated_on_purpose() -> None:
+    titles = Titles(Chance(1, "titles"))
+    assert len({titles.next() for _ in range(200_000)}) == 200_000
+
+
+# Proportions.
+
+
+@pytest.mark.parametrize(("books", "reviews", "seed"), [(2000, 20_000, 2), (50, 20_000, 3)])
+def test_a_quarter_of_the_reviews_are_of_fiction(
+    tmp_path: Path, books: int, reviews: int, seed: int
+) -> None:
+    assert fiction_share(generated(tmp_path, books, reviews, seed)) == pytest.approx(0.26, abs=0.01)
+
+
+def fiction_share(data: Data) -> float:
+    fiction = {title for title, book in data.by_title().items() if is_fiction(book)}
+    return sum(review["Title"] in fiction for review in data.reviews) / len(data.reviews)
+
+
+def test_shares_are_those_of_the_public_data(large: Data) -> None:
+    assert fiction_share(large) == pytest.approx(0.26, abs=0.005)
+    scores = [float(review["review/score"]) for review in large.reviews if review["review/score"]]
+    assert sum(scores) / len(scores) == pytest.approx(4.2, abs=0.1)
+    assert set(scores) == {1.0, 2.0, 3.0, 4.0, 5.0}
+    lengths = sorted(len(review["review/text"].encode()) for review in large.reviews)
+    assert 680 < sum(lengths) / len(lengths) < 820
+    assert lengths[50_000] < 0.7 * sum(lengths) / len(lengths)
+    assert 15_000 < lengths[-1] < 31_000
+    reviewed = Counter(review["Title"] for review in large.reviews).most_common()
+    assert reviewed[0][1] > 20 * reviewed[1000][1] > 0
+
+
+def test_texts_are_as_positive_and_as_rich_in_known_words_as_real_ones(large: Data) -> None:
+    texts = [review["review/text"] for review in large.reviews[::400] if review["review/text"]]
+    found = [TextBlob(text).sentiment_assessments for text in texts]
+    polarities = [each.polarity for each in found]
+    known = sum(len(each.assessments) for each in found)
+    assert 0.15 < sum(polarities) / len(texts) < 0.3
+    assert 0.05 < sum(polarity < 0 for polarity in polarities) / len(texts) < 0.2
+    assert 0.07 < known / sum(len(text.split()) for text in texts) < 0.13
+    assert len({word for text in texts for word in text.split()}) > 1000
+
+
+# Warts.
+
+
+def some(column: str, pattern: str) -> Callable[[list[Row]], bool]:
+    return lambda rows: any(re.search(pattern, row[column]) for row in rows)
+
+
+BOOK_WARTS = {
+    **{f"no {column}": some(column, r"\A\Z") for column in BOOK_COLUMNS},
+    **{f"date {date}": some("publishedDate", rf"\A{re.escape(date)}\Z") for date in
+       ("1963*", "19??", "n.d.")},
+    "a year": some("publishedDate", r"\A\d{4}\Z"),
+    "a month": some("publishedDate", r"\A\d{4}-\d\d\Z"),
+    "a day": some("publishedDate", r"\A\d{4}-\d\d-\d\d\Z"),
+    "before 1900": some("publishedDate", r"\A1[5-8]\d\d"),
+    "a comma in a name": some("authors", r"'[^',]+, Jr\.'"),
+    "an apostrophe in a name": some("authors", r'"[^"]+ O\'[^"]+"'),
+    "both quotes in a name": some("authors", r"\"[^']*\\'"),
+    "several authors": some("authors", r"', '"),
+    "an empty list": some("authors", r"\A\[\]\Z"),
+    "a plain name": some("authors", r"\A[^\[]"),
+    "an empty name": some("authors", r"\[''"),
+    "a name that is not ASCII": some("authors", r"[^\x00-\x7f]"),
+    "a comma in a category": some("categories", r"'Body, Mind & Spirit'"),
+    "an apostrophe in a category": some("categories", r'"Children\'s stories"'),
+    "two categories": some("categories", r"'Fiction', '"),
+    "a category almost Fiction": some("categories", r"'Juvenile Fiction'"),
+    "a quote in a title": some("Title", '"'),
+    "a comma in a title": some("Title", ","),
+    "a title that is not ASCII": some("Title", r"[^\x00-\x7f]"),
+    "a line break in a description": some("description", "\n"),
+}  # fmt: skip
+REVIEW_WARTS = {
+    **{f"no {column}": some(column, r"\A\Z") for column in
+       ("Title", "Price", "User_id", "profileName", "review/score", "review/summary",
+        "review/text")},
+    "quotes": some("review/text", '"'),
+    "commas": some("review/text", ","),
+    "entities": some("review/text", "&quot;"),
+    "line breaks": some("review/text", "\n"),
+    "no blank after a full stop": some("review/text", r"[.!][A-Z]"),
+    "emoji": some("review/text", "😀"),
+    "Cyrillic": some("review/text", "[а-я]{4}"),
+    "Chinese": some("review/text", "这本书"),
+    "emoticons": some("review/text", r":-?\)"),
+    "negations": some("review/text", r" not |n't "),
+    "very long texts": some("review/text", r"(?s)\A.{15000}"),
+    "very short texts": some("review/text", r"\A.{1,8}\Z"),
+    "nicknames": some("profileName", r' "\w+"'),
+    "an X in the Id": some("Id", r"\A\d{9}X\Z"),
+    "no ISBN": some("Id", r"\AB000"),
+    "helpfulness": some("review/helpfulness", r"\A\d+/\d+\Z"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("wart", BOOK_WARTS)
+def test_books_have_every_wart_of_the_public_data(large: Data, wart: str) -> None:
+    assert BOOK_WARTS[wart](large.books)
+
+
+@pytest.mark.parametrize("wart", REVIEW_WARTS)
+def test_reviews_have_every_wart_of_the_public_data(large: Data, wart: str) -> None:
+    assert REVIEW_WARTS[wart](large.reviews)
+
+
+def test_titles_do_not_always_join(large: Data) -> None:
+    books = Counter(book["Title"] for book in large.books if book["Title"])
+    reviewed = {review["Title"] for review in large.reviews}
+    part = large.by_title()
+    assert any(title not in reviewed for title in part)
+    assert any(title and title not in books for title in reviewed)
+    assert any(title in books and title not in part for title in reviewed)
+    assert any(title not in books and title.strip() in books for title in reviewed)
+
+
+def test_the_first_of_several_books_with_a_title_makes_a_difference(large: Data) -> None:
+    editions: dict[str, list[Row]] = defaultdict(list)
+    for book in large.books:
+        editions[book["Title"]].append(book)
+    part = large.by_title()
+    again = [(part[title], rows) for title, rows in editions.items() if title in part and rows[1:]]
+    assert any(first is not rows[0] for first, rows in again)
+    assert any(is_fiction(first) != is_fiction(rows[-1]) for first, rows in again)
+    assert any((year(first) or 0) // 10 != (year(rows[-1]) or 0) // 10 for first, rows in again)
+
+
+# Every query has something to find.
+
+
+def q1(data: Data) -> list[Row]:
+    about = [book for book in data.taking_part() if "distributed" in book["Title"].lower()]
+    computers = [book for book in about if "Computers" in names(book["categories"])]
+    found = [book for book in computers if 2000 <= (year(book) or 0) <= 2023]
+    assert len(found) < len(computers) < len(about)
+    return found
+
+
+def decades(data: Data) -> Counter[str]:
+    pairs = {
+        (name, (year(book) or 0) // 10)
+        for book in data.taking_part()
+        for name in names(book["authors"])
+    }
+    return Counter(name for name, _ in pairs)
+
+
+def q3(data: Data, least: int) -> Counter[str]:
+    nineties = {title for title, book in data.by_title().items() if (year(book) or 0) // 10 == 199}
+    counts = Counter(review["Title"] for review in data.reviews if review["Title"] in nineties)
+    return Counter({title: count for title, count in counts.items() if count >= least})
+
+
+def fiction_with_text(data: Data) -> set[str]:
+    fiction = {title for title, book in data.by_title().items() if is_fiction(book)}
+    texts = (review["Title"] for review in data.reviews if review["review/text"])
+    return fiction.intersection(texts)
+
+
+def test_every_query_hits_with_its_defaults(large: Data) -> None:
+    assert len(q1(large)) >= 5
+    spans = decades(large)
+    assert sum(span >= 10 for span in spans.values()) >= 3
+    assert any(span >= 10 and "," in name for name, span in spans.items())
+    assert 9 in spans.values()
+    assert len(q3(large, 500)) >= 12
+    # One in ten of these is at or above the 90th percentile.
+    assert len(fiction_with_text(large)) >= 240
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_other_seeds_hit_as_well(tmp_path: Path, seed: int) -> None:
+    data = generated(tmp_path, 10_000, 20_000, seed)
+    assert len(q1(data)) >= 5
+    assert sum(span >= 10 for span in decades(data).values()) >= 3
+    assert len(q3(data, 100)) >= 12
+
+
+def test_small_data_is_varied_enough_for_small_thresholds(small: Data) -> None:
+    assert len(q1(small)) >= 5
+    assert sum(span >= 5 for span in decades(small).values()) >= 3
+    assert len(q3(small, 5)) >= 10
+    assert len(fiction_with_text(small)) >= 15
+    assert len({review["review/score"] for review in small.reviews}) >= 5
+
+
+def test_mean_scores_of_often_reviewed_books_differ(large: Data) -> None:
+    scores: dict[str, list[float]] = {title: [] for title in q3(large, 500)}
+    for review in large.reviews:
+        if review["Title"] in scores and review["review/score"]:
+            scores[review["Title"]].append(float(review["review/score"]))
+    means = [sum(each) / len(each) for each in scores.values()]
+    assert max(means) - min(means) > 0.5
+
+
+# Dirty files.
+
+
+class Record(NamedTuple):
+    fields: list[str]
+    reason: str
+
+
+def read_dirty(path: Path, number: str | None) -> tuple[list[str], list[Record]]:
+    """All records after the header, each with the reason to reject it, or none."""
+    size = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal size
+        with path.open("rb") as file:
+            for line in file:
+                size += len(line)
+                yield line.decode("latin-1")
+
+    rows = csv.reader(lines(), strict=True)
+    header = next(rows)
+    column = header.index(number) if number else None
+    found: list[Record] = []
+    while True:
+        size = 0
+        try:
+            row = next(rows)
+        except StopIteration:
+            return header, found
+        except csv.Error as error:
+            at_end = "unexpected end" in str(error)
+            found.append(Record([], dirt.UNTERMINATED if at_end else dirt.AFTER_QUOTE))
+            continue
+        if row:
+            found.append(judged(row, len(header), size, column))
+
+
+def judged(row: list[str], width: int, size: int, number: int | None) -> Record:
+    if size > 4 * 1024 * 1024:
+        return Record([], dirt.TOO_LONG)
+    if len(row) != width:
+        return Record([], dirt.TOO_FEW if len(row) < width else dirt.TOO_MANY)
+    try:
+        row = [value.encode("latin-1").decode() for value in row]
+    except UnicodeDecodeError:
+        return Record([], dirt.NOT_UTF8)
+    if any("\0" in value for value in row):
+        return Record([], dirt.NUL)
+    if number is not None and row[number] and not NUMBER.fullmatch(row[number].strip(" ")):
+        return Record([], dirt.NOT_A_NUMBER)
+    return Record(row, "")
+
+
+def rejected(records: list[Record]) -> dict[str, list[int]]:
+    rows: dict[str, list[int]] = {}
+    for number, record in enumerate(records, 1):
+        if record.reason:
+            rows.setdefault(record.reason, []).append(number)
+    return rows
+
+
+def check_dirty(clean: Written, dirty: Written, number: str | None) -> list[Record]:
+    _, records = read_dirty(dirty.path, number)
+    good = [[value.replace("\r", " ") for value in each.fields] for each in records if each.fields]
+    assert good == [list(row.values()) for row in read_clean(clean.path)]
+    assert dirty.rows == len(records)
+    assert rejected(records) == dirty.bad
+    assert clean.bad == {}
+    return records
+
+
+@pytest.mark.usefixtures("wide_fields")
+def test_a_dirty_file_holds_the_clean_rows_and_the_named_bad_ones(tmp_path: Path) -> None:
+    clean = generate_books(tmp_path / "clean", books=1000, reviews=5000, seed=4)
+    dirty = generate_books(tmp_path / "dirty", books=1000, reviews=5000, seed=4, dirty=True)
+    check_dirty(clean.books, dirty.books, None)
+    check_dirty(clean.reviews, dirty.reviews, "review/score")
+    both = {dirt.TOO_FEW, dirt.TOO_MANY, dirt.AFTER_QUOTE, dirt.NOT_UTF8, dirt.NUL}
+    assert set(dirty.books.bad) == both | {dirt.UNTERMINATED}
+    assert set(dirty.reviews.bad) == both | {dirt.NOT_A_NUMBER, dirt.TOO_LONG, dirt.UNTERMINATED}
+    assert 45 <= dirty.reviews.bad_rows <= 60
+    assert dirty.reviews.bad[dirt.UNTERMINATED] == [dirty.reviews.rows]
+    assert len(dirty.reviews.bad[dirt.TOO_LONG]) == 1
+
+
+@pytest.mark.usefixtures("wide_fields")
+@pytest.mark.parametrize("seed", range(3))
+def test_small_dirty_files_hold_the_clean_rows_too(tmp_path: Path, seed: int) -> None:
+    clean = generate_books(tmp_path / "clean", books=40, reviews=220, seed=seed)
+    dirty = generate_books(tmp_path / "dirty", books=40, reviews=220, seed=seed, dirty=True)
+    check_dirty(clean.books, dirty.books, None)
+    check_dirty(clean.reviews, dirty.reviews, "review/score")
+
+
+def test_the_last_row_of_a_small_dirty_file_may_be_bad(tmp_path: Path) -> None:
+    made = [
+        generate_books(tmp_path, books=5, reviews=150, seed=seed, dirty=True).reviews
+        for seed in range(5)
+    ]
+    last = [any(each.rows in rows for rows in each.bad.values()) for each in made]
+    assert True in last
+    assert False in last
+
+
+def test_a_dirty_file_has_odd_line_ends_and_blank_lines(tmp_path: Path) -> None:
+    made = generate_books(tmp_path, books=10, reviews=3000, seed=4, dirty=True)
+    content = made.reviews.path.read_bytes()
+    assert b"\r\n" in content
+    assert re.search(rb"\n\r?\n", content)
+    assert re.search(rb"\r[^\n]", content)
+
+
+def test_a_lone_carriage_return_does_not_change_the_polarity(tmp_path: Path) -> None:
+    texts = [row["review/text"] for row in generated(tmp_path, 20, 150).reviews]
+    for text in texts:
+        changed = text.replace(" ", "\r", 1)
+        assert TextBlob(changed).sentiment.polarity == TextBlob(text).sentiment.polarity
+
+
+def test_no_books_and_no_reviews_have_no_bad_rows(tmp_path: Path) -> None:
+    made = generate_books(tmp_path, books=0, reviews=0, seed=1, dirty=True)
+    assert made.rows == made.books.bad_rows == made.reviews.bad_rows == 0

@@ -1,0 +1,58 @@
+"""The report of a host, and the last words of its workers."""
+
+from pathlib import Path
+
+import pytest
+
+from booksan.supervisor.logs import last_line
+from booksan.supervisor.states import HostState, WorkerState
+from booksan.supervisor.status import HostStatus, WorkerStatus, read_status, write_status
+from booksan.supervisor.workers import describe_exit
+
+STATUS = HostStatus(
+    pid=7,
+    state=HostState.RUNNING,
+    restarts=2,
+    workers=(
+        WorkerStatus("q3-join.0", 8, WorkerState.RUNNING, 2, 1700000000.25),
+        WorkerStatus("q3-join.1", None, WorkerState.WAITING, 0, 1700000001.5),
+    ),
+)
+
+
+def test_a_report_is_read_back_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    write_status(tmp_path, STATUS)
+    assert read_status(tmp_path) == STATUS
+    assert [path.name for path in tmp_path.iterdir()] == ["host-status.json"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"workers": [{}]}'])
+def test_a_report_that_cannot_be_read_counts_as_none(tmp_path: Path, text: str) -> None:
+    assert read_status(tmp_path) is None
+    (tmp_path / "host-status.json").write_text(text)
+    assert read_status(tmp_path) is None
+
+
+def test_last_words_are_those_of_the_last_process_only(tmp_path: Path) -> None:
+    log = tmp_path / "worker.log"
+    assert last_line(log, 0) == ""
+    log.write_text("ValueError: old\n")
+    assert last_line(log, 0) == "ValueError: old"
+    offset = log.stat().st_size
+    assert last_line(log, offset) == ""
+    with log.open("a") as file:
+        file.write("x\n" * 10_000 + "ValueError: new\n\n")
+    assert last_line(log, offset) == "ValueError: new"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "ended by itself with code 0"),
+        (78, "ended by itself with code 78"),
+        (-9, "was killed by SIGKILL"),
+        (-40, "was killed by signal 40"),
+    ],
+)
+def test_an_end_is_told_in_words(code: int, words: str) -> None:
+    assert describe_exit(code) == words
