@@ -3,11 +3,13 @@
 import csv
 import io
 import json
+import os
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from booksan.errors import UsageError
 from booksan.files import write_atomically
 from booksan.stages.graph import ColumnType, Query
 
@@ -18,6 +20,17 @@ class Format(StrEnum):
     CSV = "csv"
     JSON = "json"
     PARQUET = "parquet"
+
+
+def check_directory(path: Path) -> None:
+    """Refuses a place where answers could not be written, before hours of work are spent."""
+    place = path.absolute()
+    while not os.path.lexists(place):
+        place = place.parent
+    if not place.is_dir():
+        raise UsageError(f"{path}: {place} is not a directory; name another one with --out")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: {place} is not writable; name another one with --out")
 
 
 def write_answer(directory: Path, query: Query, rows: Sequence[Row], form: Format) -> Path:

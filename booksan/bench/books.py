@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from booksan.bench.agreement import Difference, differences
-from booksan.bench.contestants import BOOKSAN, CONTESTANTS, DUCKDB, Contestant, choose
+from booksan.bench.contestants import BOOKSAN, CONTESTANTS, DUCKDB, Contestant, choose, scratch_of
 from booksan.bench.data import BookFiles, book_files, warm_page_cache
 from booksan.bench.measure import Measurement, load_psutil, measure, memory_kind
 from booksan.bench.report import Data, Report, Result, Twice, machine, result_of, twice_of
@@ -102,10 +102,13 @@ def _run(
 ) -> Run:
     progress(f"{contestant.title}, run {number}")
     out = answers / f"{contestant.name}-{number}"
-    shutil.rmtree(out, ignore_errors=True)
     answers.mkdir(parents=True, exist_ok=True)
+    for leftover in (out, scratch_of(out)):
+        shutil.rmtree(leftover, ignore_errors=True)
     command = contestant.command(files.books, files.reviews, out, settings)
-    return Run(contestant, out, measure(command, answers / f"{out.name}.log"))
+    measured = measure(command, answers / f"{out.name}.log")
+    shutil.rmtree(scratch_of(out), ignore_errors=True)
+    return Run(contestant, out, measured)
 
 
 def _twice(place: Path, options: BenchOptions, runs: Sequence[Run], progress: Progress) -> Twice:

@@ -1,15 +1,14 @@
-"""The commands `booksan bench books` and `booksan bench sentiment`."""
+"""The commands `booksan bench books` and `booksan bench sentiment`.
+
+Imports are inside them: all other commands load this module too, and must not wait for it.
+"""
 
 import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from booksan.bench.books import BenchOptions, bench_books
-from booksan.bench.sentiment import bench_in_fresh_process, file_texts, generated_texts
-from booksan.bench.table import books_table, sentiment_table
 from booksan.errors import UsageError
 
 app = typer.Typer(
@@ -44,6 +43,11 @@ def books(
     as_json: Json = False,
 ) -> None:
     """Run booksan and the baselines on the same files, and compare answers, time and memory."""
+    from rich.console import Console
+
+    from booksan.bench.books import BenchOptions, bench_books
+    from booksan.bench.table import books_table
+
     options = BenchOptions(
         reviews=reviews,
         books=books,
@@ -74,6 +78,11 @@ def sentiment(
     as_json: Json = False,
 ) -> None:
     """Compare booksan's polarity with TextBlob's: time for each review, and every difference."""
+    from rich.console import Console
+
+    from booksan.bench.sentiment import bench_in_fresh_process, file_texts, generated_texts
+    from booksan.bench.table import sentiment_table
+
     if file is not None and not file.is_file():
         raise UsageError(f"{file} is no file: give a reviews file in CSV")
     reports = [bench_in_fresh_process("generated", generated_texts(reviews, seed))]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from booksan.bench.baseline import CORES
 from booksan.errors import UsageError
 
 Command = Callable[[Path, Path, Path, Sequence[str]], list[str]]
@@ -25,9 +26,15 @@ def settings_arguments(settings: Sequence[str]) -> list[str]:
     return [word for setting in settings for word in ("--set", setting)]
 
 
+def scratch_of(out: Path) -> Path:
+    """Where a contestant may keep its work: of its own, so that no earlier run is taken up."""
+    return out.with_name(f"{out.name}-work")
+
+
 def _booksan(books: Path, reviews: Path, out: Path, settings: Sequence[str]) -> list[str]:
     run = [sys.executable, "-m", "booksan", "run", "books", str(books), str(reviews)]
-    return [*run, "--out", str(out), "--json", *settings_arguments(settings)]
+    places = ["--out", str(out), "--data-dir", str(scratch_of(out))]
+    return [*run, *places, "--workers", str(CORES), "--json", *settings_arguments(settings)]
 
 
 def _script(module: str) -> Command:

@@ -1,6 +1,7 @@
 """`booksan run` as the user meets it: options in, answers, messages and an exit code out."""
 
 import errno
+import io
 import json
 import os
 import signal
@@ -16,9 +17,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from booksan.answers import Format
+from booksan.answers import Format, check_directory
 from booksan.errors import BooksanError, InputError, NoSpace, UsageError
-from booksan.local.display import RunDisplay
+from booksan.local.display import PatientConsole, RunDisplay, mute
 from booksan.local.run import Interrupted, Options, Summary, run
 from booksan.local.workspace import state_home
 from booksan.stages.datasets import dataset_named
@@ -45,10 +46,11 @@ class Request:
 
 
 def run_command(request: Request, *, as_json: bool) -> int:
-    err = Console(stderr=True)
+    _never_fail_at_output()
+    err = PatientConsole(stderr=True)
     try:
         options = _options(request)
-        display = RunDisplay(err, None if as_json else Console(), options.params)
+        display = RunDisplay(err, None if as_json else PatientConsole(), options.params)
         with closing(display):
             summary = run(options, display, _stop_flag())
     except Interrupted:
@@ -56,7 +58,8 @@ def run_command(request: Request, *, as_json: bool) -> int:
             err, as_json, "interrupted; the same command goes on where it was", EXIT_INTERRUPTED
         )
     except BooksanError as error:
-        return _ended(err, as_json, str(error), error.exit_code)
+        log = f"; {_log_bug()}" if error.exit_code == EXIT_INTERNAL else ""
+        return _ended(err, as_json, f"{error}{log}", error.exit_code)
     except ClientInputError as error:
         return _ended(err, as_json, str(error), InputError.exit_code)
     except OSError as error:
@@ -75,6 +78,8 @@ def _options(request: Request) -> Options:
             f"{dataset.name} takes {len(dataset.sources)} files, {names}; {len(request.files)} "
             "were given"
         )
+    check_directory(request.out)
+    _check_apart(request.out, request.data_dir)
     try:
         form = Format(request.format)
     except ValueError:
@@ -91,6 +96,21 @@ def _options(request: Request) -> Options:
         max_rejected=request.max_rejected,
         batch_bytes=request.batch_bytes or BATCH_BYTES,
     )
+
+
+def _check_apart(out: Path, data_dir: Path | None) -> None:
+    if data_dir is not None and out.resolve().is_relative_to(data_dir.resolve()):
+        raise UsageError(
+            f"--out {out} lies in --data-dir {data_dir}, which is emptied at the end; "
+            "name another one"
+        )
+
+
+def _never_fail_at_output() -> None:
+    """A character that the terminal cannot show must not end a run of hours."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _stop_flag() -> Callable[[], bool]:
@@ -114,13 +134,16 @@ def _os_error(error: OSError) -> tuple[str, int]:
             f"{where}no space left on the disk; make room, then the same command goes on",
             NoSpace.exit_code,
         )
-    return f"{where}{error.strerror or error}", EXIT_INTERNAL
+    return f"{where}{error.strerror or error}; {_log_bug()}", EXIT_INTERNAL
 
 
 def _log_bug() -> str:
-    path = state_home() / "error.log"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(traceback.format_exc(), encoding="utf-8")
+    try:
+        path = state_home() / "error.log"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(traceback.format_exc(), encoding="utf-8")
+    except (OSError, UsageError) as error:
+        return f"the details could not be written: {error}"
     return f"the details are in {path}"
 
 
@@ -153,5 +176,10 @@ def _tell(err: Console, options: Options, summary: Summary, as_json: bool) -> No
 
 
 def _print_json(document: dict[str, Any]) -> None:
-    json.dump(document, sys.stdout, ensure_ascii=False, indent=2)
-    sys.stdout.write("\n")
+    """In ASCII, so that it is the same document in every locale."""
+    text = json.dumps(document, indent=2)
+    try:
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        mute(sys.stdout)

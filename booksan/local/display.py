@@ -1,9 +1,12 @@
 """What `booksan run` shows: bars on a terminal, a few lines elsewhere, answers as tables."""
 
 import math
+import os
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from rich.console import Console
 from rich.progress import (
@@ -30,6 +33,22 @@ from booksan_client.cutter import BATCH_BYTES
 ROWS_SHOWN = 10
 #: Seconds between two refreshes of the bars: reading all stages' databases is not free.
 REFRESH = 0.25
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+
+class PatientConsole(Console):
+    """Goes on in silence when nobody reads any more; by default rich would end the process."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        mute(self.file)
+
+
+def mute(stream: IO[str]) -> None:
+    """Lets a stream that nobody reads any more be flushed without an error at exit."""
+    with Path(os.devnull).open("w") as sink:
+        os.dup2(sink.fileno(), stream.fileno())
 
 
 class _Speed(ProgressColumn):
@@ -114,14 +133,19 @@ class RunDisplay:
         if not rows:
             self.out.print(Text(f"{about}: none"), Text(f"({path})", style="dim"))
             return
-        table = Table(title=about, title_justify="left", caption_justify="left")
+        table = Table(title=Text(about), title_justify="left", caption_justify="left")
         for name, kind in query.columns.items():
             table.add_column(name, justify="left" if kind.sql == "TEXT" else "right")
         for row in rows[:ROWS_SHOWN]:
-            table.add_row(*(Text(str(value)) for value in row))
+            table.add_row(*(_shown(value) for value in row))
         more = f"and {len(rows) - ROWS_SHOWN:,} more in " if len(rows) > ROWS_SHOWN else ""
-        table.caption = f"{more}{path}"
+        table.caption = Text(f"{more}{path}")
         self.out.print(table)
 
     def note(self, text: str) -> None:
         self.err.print(Text(f"booksan: {text}"), soft_wrap=True)
+
+
+def _shown(value: object) -> Text:
+    """Data must not steer the terminal; the file has it as it is."""
+    return Text(_CONTROL.sub(" ", str(value)))

@@ -1,10 +1,13 @@
 """The data directory of a run: whose it is, who works in it, and when it goes."""
 
+import contextlib
+import errno
 import fcntl
 import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +19,7 @@ from booksan.spec import ParamValue
 
 _RUN_FILE = "run.json"
 _LOCK_FILE = "run.lock"
+_RUN_KEYS = {"identity", "client", "shards", "expires", "finished"}
 
 
 @dataclass(frozen=True)
@@ -52,10 +56,14 @@ class Pinned:
 
 
 def state_home() -> Path:
-    """The user's state directory, as the XDG specification has it."""
-    configured = os.environ.get("XDG_STATE_HOME", "")
-    base = Path(configured) if configured else Path.home() / ".local" / "state"
-    return base / "booksan"
+    """The user's state directory, as the XDG specification has it: relative ones are ignored."""
+    configured = Path(os.environ.get("XDG_STATE_HOME", ""))
+    if configured.is_absolute():
+        return configured / "booksan"
+    try:
+        return Path.home() / ".local" / "state" / "booksan"
+    except RuntimeError:
+        raise UsageError("there is no home directory; name a directory with --data-dir") from None
 
 
 class Workspace:
@@ -71,7 +79,7 @@ class Workspace:
     @classmethod
     def open(cls, data_dir: Path | None, identity: Identity) -> "Workspace":
         if data_dir is None:
-            _sweep(state_home() / "runs", identity)
+            _sweep(state_home() / "runs", identity, time.time())
         path = data_dir or state_home() / "runs" / identity.digest
         workspace = cls(path.absolute(), identity, given=data_dir is not None)
         workspace._enter()
@@ -79,20 +87,16 @@ class Workspace:
 
     def pinned(self, fresh: Pinned, now: float) -> tuple[Pinned, bool]:
         """What the run began with, and whether it began earlier; otherwise it begins with this."""
-        found = self._read()
+        found = _read(self.path)
         if found is not None:
-            if found["identity"] != self.identity.as_dict():
-                raise UsageError(
-                    f"{self.path} belongs to a run with other files or parameters; finish that "
-                    "one, remove the directory, or name another one with --data-dir"
-                )
             if not found["finished"] and found["expires"] > now:
+                if found["identity"] != self.identity.as_dict():
+                    raise UsageError(
+                        f"{self.path} belongs to an unfinished run with other files or parameters; "
+                        "finish that one, remove the directory, or name another with --data-dir"
+                    )
                 return Pinned(found["client"], found["shards"], found["expires"]), True
             self._empty()
-        elif self.given and self._strangers():
-            raise UsageError(
-                f"{self.path} is not empty and not a data directory of booksan; name an empty one"
-            )
         self._write(fresh, finished=False)
         return fresh, False
 
@@ -110,32 +114,35 @@ class Workspace:
 
     def _enter(self) -> None:
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._lock = os.open(
-                self.path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
+            # Before the lock is made: a directory of someone else is left as it is.
+            if self.given and _is_strange(self.path):
+                raise UsageError(
+                    f"{self.path} is not empty and not a data directory of booksan; "
+                    "name an empty one with --data-dir"
+                )
+            self._lock = self._new_lock()
+        except BlockingIOError:
+            raise UsageError(
+                f"another booksan is working on this run in {self.path}; wait for it or stop it"
+            ) from None
         except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
             raise UsageError(
                 f"{self.path} cannot be used as data directory: {error.strerror}; "
                 "name another one with --data-dir"
             ) from None
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.close()
-            raise UsageError(
-                f"another booksan is working on this run in {self.path}; wait for it or stop it"
-            ) from None
+
+    def _new_lock(self) -> int:
+        """A lock that was removed while it was being taken, at the end of a run, is no lock."""
+        while True:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = _take_lock(self.path)
+            if lock is not None:
+                return lock
 
     def _strangers(self) -> list[str]:
         return [entry.name for entry in self.path.iterdir() if entry.name != _LOCK_FILE]
-
-    def _read(self) -> dict[str, Any] | None:
-        try:
-            found: dict[str, Any] = json.loads((self.path / _RUN_FILE).read_text("utf-8"))
-        except FileNotFoundError:
-            return None
-        return found
 
     def _write(self, pinned: Pinned, *, finished: bool) -> None:
         found = {
@@ -158,26 +165,61 @@ class Workspace:
                 entry.unlink()
 
 
-def _sweep(runs: Path, identity: Identity) -> None:
-    """Removes runs that were begun with earlier contents of the same files: nobody can go on."""
-    for path in runs.glob(f"*/{_RUN_FILE}"):
-        try:
-            found = json.loads(path.read_text("utf-8"))["identity"]["files"]
-        except (OSError, ValueError, KeyError):
+def _take_lock(path: Path) -> int | None:
+    """The lock of a directory; None if the directory went meanwhile."""
+    try:
+        lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_nlink:
+            return lock
+    except BaseException:
+        os.close(lock)
+        raise
+    os.close(lock)
+    return None
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """The description of the run in a directory; None if there is none of ours."""
+    try:
+        found = json.loads((path / _RUN_FILE).read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.keys() >= _RUN_KEYS else None
+
+
+def _is_strange(path: Path) -> bool:
+    """Whether a directory holds anything and no run; what a kill left of a beginning is ours."""
+    if not path.exists() or _read(path) is not None:
+        return False
+    names = (entry.name for entry in path.iterdir())
+    return any(name != _LOCK_FILE and not name.startswith(f".{_RUN_FILE}.") for name in names)
+
+
+def _sweep(runs: Path, identity: Identity, now: float) -> None:
+    """Removes runs that nobody can go on with: expired ones, and earlier contents of the files."""
+    for path in runs.glob("*"):
+        found = _read(path)
+        if found is None:
             continue
-        same_paths = {name: file["path"] for name, file in found.items()} == {
+        files = found["identity"]["files"]
+        same_paths = {name: file["path"] for name, file in files.items()} == {
             name: file["path"] for name, file in identity.files.items()
         }
-        if same_paths and found != identity.as_dict()["files"]:
-            _remove_unlocked(path.parent)
+        outdated = same_paths and files != identity.as_dict()["files"]
+        if outdated or found["expires"] <= now:
+            # One that is being worked on, or cannot be removed, must not stop this run.
+            with contextlib.suppress(OSError):
+                _remove_unlocked(path)
 
 
 def _remove_unlocked(path: Path) -> None:
-    descriptor = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(path)
-    except BlockingIOError:
-        return
-    finally:
-        os.close(descriptor)
+    lock = _take_lock(path)
+    if lock is not None:
+        try:
+            shutil.rmtree(path)
+        finally:
+            os.close(lock)

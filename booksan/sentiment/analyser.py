@@ -4,33 +4,32 @@
 again and again, so that a text costs one look-up for each chunk and one for each segment.
 """
 
+import itertools
+import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from booksan.sentiment.chunks import MAX_ENTRIES, MAX_KEY, Chunks
+from booksan.sentiment.chunks import Chunks
 from booksan.sentiment.lexicon import Entry
 from booksan.sentiment.segments import Assessed, assess, boosted, final
 from booksan.sentiment.signs import BOOST, CONTINUE, OPEN, Meaning, Signs
+from booksan.sentiment.table import Table
 
 # Signs that do nothing at the beginning of a segment are skipped.
 _SEGMENT = re.compile("[^rs<>][^r]*")
 _TORN = OPEN + CONTINUE
+_POLARITIES = operator.attrgetter("polarities")
 
 
-class Segments(dict[str, Assessed]):
-    """Segment to polarities. A segment that is not there yet is worked out."""
+class Segments(Table[Assessed]):
+    """Segment to polarities."""
 
     def __init__(self, meaning_of: Mapping[str, Meaning]) -> None:
         super().__init__()
         self._meaning_of = meaning_of
 
-    def __missing__(self, segment: str) -> Assessed:
-        found = assess(segment, self._meaning_of)
-        if len(segment) <= MAX_KEY:
-            if len(self) >= MAX_ENTRIES:
-                self.clear()
-            self[segment] = found
-        return found
+    def work_out(self, key: str) -> Assessed:
+        return assess(key, self._meaning_of)
 
 
 class Analyser:
@@ -47,6 +46,7 @@ class Analyser:
         assessed = self.segments.__getitem__
         segments_in = _SEGMENT.findall
         join = "".join
+        chain = itertools.chain.from_iterable
         means: list[float] = []
         for text in texts:
             signs = join(map(signs_of, text.split()))
@@ -56,7 +56,7 @@ class Analyser:
             if BOOST in signs:
                 found = _with_boosts(segments)
             else:
-                found = [polarity for segment in segments for polarity in segment.polarities]
+                found = list(chain(map(_POLARITIES, segments)))
             # One addition after the other, for `sum` rounds better than TextBlob in newer Pythons.
             total = 0.0
             for polarity in found:

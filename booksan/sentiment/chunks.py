@@ -1,84 +1,92 @@
 """What a chunk, the text between white space, does to the polarity of its text."""
 
-from booksan.sentiment.emoticons import may_begin, may_continue
-from booksan.sentiment.signs import CONTINUE, OPEN, RESET, Signs, shorten
+from booksan.sentiment.emoticons import continues_o, may_continue, may_go_on
+from booksan.sentiment.signs import CONTINUE, OPEN, RESET, Signs
+from booksan.sentiment.table import Table
 from booksan.sentiment.tokens import (
     END_OF_SENTENCE,
     PUNCTUATION,
+    QUOTES,
     show_empty_lines,
     tokens_of_chunk,
     whole_tokens,
 )
 
-#: Entries of a table. A full one is emptied: what is frequent comes back at once.
-MAX_ENTRIES = 1 << 16
-#: Longer chunks and segments are not remembered (characters).
-MAX_KEY = 48
-
 _EDGES = PUNCTUATION + "."
-# Quotes, the exclamation mark, and all punctuation that a smiley can be made of within one chunk
-# or begins with when it goes on from the chunk before.
-_HARD = frozenset("“”‘’'\"!:;=*()[]{}")
-# One of these is in every smiley or sarcasm mark that is taken apart within one chunk.
-_SMILING = frozenset(":;=*8!")
+# One of these is in every smiley and sarcasm mark that is taken apart within one chunk, or else it
+# is an 8 with a bracket after it.
+_SMILING = frozenset(":;=*!")
 
 
-class Chunks(dict[str, str]):
-    """Chunk to signs. A chunk that is not there yet is worked out."""
+class Chunks(Table[str]):
+    """Chunk to signs."""
 
     def __init__(self, signs: Signs) -> None:
         super().__init__()
         self._signs = signs
-        self._cores = frozenset(token.strip(_EDGES) for token in signs.special)
+        self._special = signs.special
+        known = (*signs.special, END_OF_SENTENCE.lower())
+        self._cores = frozenset(token.strip(_EDGES) for token in known)
 
-    def __missing__(self, chunk: str) -> str:
-        core = chunk.strip(_EDGES)
-        # Most new chunks are unknown words. What is split from their ends is too short to count,
-        # except for dots, which do what the word does.
-        if len(core) > 2 and core.lower() not in self._cores and _HARD.isdisjoint(chunk):
-            found = RESET + OPEN if may_begin(chunk) else RESET
+    def work_out(self, key: str) -> str:
+        # The first two are short cuts for what most new chunks are.
+        if key.isalpha() and len(key) > 2:
+            found = self._special.get(key.lower(), RESET)
+        elif self._is_unknown_word(key):
+            found = RESET
+            # By characters instead of tokens it may say yes too often, which does no harm.
+            if not key[0].isalnum() and may_continue(key):
+                found = CONTINUE + RESET
         else:
-            found = self._work_out(chunk)
-        if len(chunk) <= MAX_KEY:
-            if len(self) >= MAX_ENTRIES:
-                self.clear()
-            self[chunk] = found
-        return found
+            return self._take_apart(key)
+        return found + OPEN if may_go_on(key) else found
 
-    def _work_out(self, chunk: str) -> str:
+    def _is_unknown_word(self, chunk: str) -> bool:
+        """Whether there is nothing here but an unknown word, of three letters or more.
+
+        What is split from its ends is too short to count, except for dots, and they do what the
+        word does.
+        """
+        core = chunk.strip(_EDGES)
+        return (
+            len(core) > 2
+            and core.lower() not in self._cores
+            and core[-1] != "8"
+            and _SMILING.isdisjoint(chunk)
+            and QUOTES.isdisjoint(core)
+        )
+
+    def _take_apart(self, chunk: str) -> str:
         tokens = tokens_of_chunk(chunk)
         hidden_end = END_OF_SENTENCE in tokens
-        if hidden_end or not _SMILING.isdisjoint(chunk):
-            found = self._of_tokens(whole_tokens(tokens))
-        else:
-            found = self._of_tokens(tokens)
+        smiling = hidden_end or "8" in chunk or not _SMILING.isdisjoint(chunk)
+        found = self._signs.of(whole_tokens(tokens) if smiling else tokens)
         if hidden_end or may_continue(tokens):
-            found = CONTINUE + found
-        if hidden_end or may_begin(chunk):
+            found = (OPEN + CONTINUE if continues_o(tokens[0]) else CONTINUE) + found
+        if hidden_end or may_go_on(chunk):
             found += OPEN
         return found
-
-    def _of_tokens(self, tokens: list[str]) -> str:
-        return shorten("".join(map(self._signs.of, tokens)))
 
     def look_across(self, text: str) -> str:
         """The signs of a text in which white space may tear a smiley.
 
-        Chunks that may share a smiley are taken together, the others one by one.
+        Chunks that may share a smiley are taken together, all others as they are.
         """
-        signs: list[str] = []
-        group: list[str] = []
-        for chunk in show_empty_lines(text).split():
-            if group and not (self[group[-1]].endswith(OPEN) and self[chunk].startswith(CONTINUE)):
-                signs.append(self._of_group(group))
-                group = []
-            group.append(chunk)
-        if group:
-            signs.append(self._of_group(group))
+        chunks = show_empty_lines(text).split()
+        signs = list(map(self.__getitem__, chunks))
+        for first, end in _torn_runs(signs):
+            tokens = [token for chunk in chunks[first:end] for token in tokens_of_chunk(chunk)]
+            signs[first] = self._signs.of(whole_tokens(tokens))
+            for i in range(first + 1, end):
+                signs[i] = ""
         return "".join(signs)
 
-    def _of_group(self, chunks: list[str]) -> str:
-        if len(chunks) == 1:
-            return self[chunks[0]]
-        tokens = [token for chunk in chunks for token in tokens_of_chunk(chunk)]
-        return self._of_tokens(whole_tokens(tokens))
+
+def _torn_runs(signs: list[str]) -> list[tuple[int, int]]:
+    """The runs of chunks, first and end, where each may go on with a smiley of the one before."""
+    runs: list[tuple[int, int]] = []
+    for i in [i for i, each in enumerate(signs) if CONTINUE in each]:
+        if i > 0 and (OPEN in signs[i - 1] or signs[i].startswith(OPEN)):
+            first = runs.pop()[0] if runs and runs[-1][1] == i else i - 1
+            runs.append((first, i + 1))
+    return runs

@@ -40,28 +40,35 @@ POLARITY_OF: dict[str, float] = _polarities()
 
 _SPACED_SARCASM = re.compile(r"\( ?! ?\)")
 _SPACED_SMILEY = re.compile(
-    "(%s)(?=$|\\s)" % "|".join(" ?".join(map(re.escape, s)) for s in SPELLINGS)
+    "(?:" + "|".join(" ?".join(map(re.escape, each)) for each in SPELLINGS) + r")(?=$|\s)"
 )
 
 
 def put_together(spaced: str) -> str:
     """The tokens, separated by blanks, with the smileys and sarcasm marks as single tokens."""
     spaced = _SPACED_SARCASM.sub(SARCASM, spaced)
-    return _SPACED_SMILEY.sub(lambda match: match[1].replace(" ", ""), spaced)
+    return _SPACED_SMILEY.sub(lambda match: match[0].replace(" ", ""), spaced)
 
 
 # How a mark looks when white space tears it: `_HEADS` may stand at the end of one chunk, `_RESTS`
 # at the beginning of the next, and `_MIDDLES` may be all of it when the mark goes on further still.
 _MARKS = (*SPELLINGS, SARCASM)
-_HEADS = tuple({mark[:i] for mark in _MARKS for i in range(1, len(mark))})
+# Too many words end with the "o" of "o_O", so it is no head: its rare rests stand for it.
+_HEADS = tuple({mark[:i] for mark in _MARKS for i in range(1, len(mark))} - {"o"})
+_RESTS_OF_O = ("_", ".O")
 _HEAD_ENDS = frozenset(head[-1] for head in _HEADS)
 _RESTS = frozenset(mark[i:] for mark in _MARKS for i in range(1, len(mark)))
 _MIDDLES = frozenset(rest[:i] for rest in _RESTS for i in range(1, len(rest)))
 
 
-def may_begin(chunk: str) -> bool:
-    """Whether a mark could begin at the end of this chunk and go on in the next one."""
-    return chunk[-1] in _HEAD_ENDS and chunk.endswith(_HEADS)
+def may_go_on(chunk: str) -> bool:
+    """Whether a mark could begin at the end of this chunk, or before it, and go on in the next."""
+    return chunk in _MIDDLES or (chunk[-1] in _HEAD_ENDS and chunk.endswith(_HEADS))
+
+
+def continues_o(first_token: str) -> bool:
+    """Whether a mark that may go on here may have begun with the "o" of any word."""
+    return first_token in _RESTS_OF_O
 
 
 def may_continue(tokens: Sequence[str]) -> bool:

@@ -5,7 +5,7 @@ that. So a text shrinks to a short string of signs, and what does nothing leaves
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from booksan.sentiment.emoticons import POLARITY_OF
@@ -27,8 +27,8 @@ MODIFIER_ENDING = "ly"
 NEGATIONS = ("no", "not", "n't", "never")
 
 _FIRST_SIGN = 0x100
-_RESETS = re.compile("[rs]*r[rs]*")
 _SHORTS = re.compile("ss+")
+_RESETS = re.compile("s?r[rs]*")
 
 
 class Meaning(NamedTuple):
@@ -59,17 +59,19 @@ class Signs:
             mark = self._sign(Meaning(polarity, is_mark=True))
             self.special[token] = by_length(token) + mark
         for token in NEGATIONS:
-            self.special[token] = self._sign(
-                Meaning(None, negates=True, is_long=len(token) > 2)
-            )
+            self.special[token] = self._sign(Meaning(None, negates=True, is_long=len(token) > 2))
         for token, entry in lexicon.items():
             self.special[token] = self._known_word(token, entry)
 
-    def of(self, token: str) -> str:
-        """The signs of one token."""
-        token = token.lower()
-        signs = self.special.get(token)
-        return by_length(token) if signs is None else signs
+    def of(self, tokens: Iterable[str]) -> str:
+        """The signs of some tokens in a row, as few as have the same effect."""
+        special = self.special.get
+        found = ""
+        for token in tokens:
+            word = token.lower()
+            signs = special(word)
+            found += by_length(word) if signs is None else signs
+        return _RESETS.sub(RESET, _SHORTS.sub(SHORT, found)) if len(found) > 1 else found
 
     def _known_word(self, word: str, entry: Entry) -> str:
         meaning = Meaning(
@@ -97,10 +99,3 @@ def by_length(token: str) -> str:
     if len(token) > 2:
         return RESET
     return SHORT if len(token) == 2 else ""
-
-
-def shorten(signs: str) -> str:
-    """The same effect in fewer signs."""
-    if len(signs) < 2:
-        return signs
-    return _SHORTS.sub(SHORT, _RESETS.sub(RESET, signs))

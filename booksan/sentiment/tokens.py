@@ -18,8 +18,8 @@ END_OF_SENTENCE = "END-OF-SENTENCE"
 #: Split from both ends of a chunk, one by one. The full stop has rules of its own.
 PUNCTUATION = ",;:!?()[]{}`'\"@#$^&*+-|=~_"
 
-_QUOTES = frozenset("“”‘’'\"")
-_SPACED_QUOTES = {ord(quote): f" {quote} " for quote in _QUOTES}
+QUOTES = frozenset("“”‘’'\"")
+_SPACED_QUOTES = {ord(quote): f" {quote} " for quote in QUOTES}
 _EMPTY_LINES = re.compile(r"\n{2,}")
 
 # Initials ("U.S."), a capital and consonants ("Mr."; the bar is TextBlob's), and some others.
@@ -37,7 +37,7 @@ _CLOSERS = frozenset(("”", "’", ")"))
 def tokens_of_chunk(chunk: str) -> list[str]:
     """The tokens of text without white space, smileys still taken apart."""
     tokens: list[str] = []
-    if _QUOTES.isdisjoint(chunk):
+    if QUOTES.isdisjoint(chunk):
         _split_piece(chunk, tokens)
     else:
         # TextBlob sets other contractions apart as well, but the quote alone does that already.
@@ -56,7 +56,8 @@ def _split_piece(piece: str, tokens: list[str]) -> None:
             end -= 1
         elif piece.endswith("...", start, end):
             tail.append("...")
-            end = len(piece[:end].rstrip("."))
+            while end > start and piece[end - 1] == ".":
+                end -= 1
         elif piece[end - 1] == "." and not _ABBREVIATION.fullmatch(piece, start, end):
             tail.append(".")
             end -= 1

@@ -22,7 +22,7 @@ from booksan.stages.graph import (
 )
 from booksan.stages.join import KeyedJoin, first_rows
 from booksan.stages.literals import elements
-from booksan.stages.operator import PIECE_ROWS, Piece, Stateful, Stateless, piece_of
+from booksan.stages.operator import Piece, Stateful, Stateless
 from booksan.stages.results import Results
 
 # -- from parsed rows to the stages ----------------------------------------------------------
@@ -119,10 +119,10 @@ class Decades(Stateful):
         rows = self.db.execute(
             """SELECT author, count(*) AS decades FROM decades WHERE author > ?
                GROUP BY author HAVING decades >= ? ORDER BY author LIMIT ?""",
-            (cursor or "", self.params["q2.decades"], PIECE_ROWS),
+            (cursor or "", self.params["q2.decades"], self.place.piece_rows),
         ).fetchall()
         schema = {"author": pl.String, "decades": pl.Int64}
-        return piece_of(rows, {"results": Keyed(pl.DataFrame(rows, schema, orient="row"))})
+        return self.piece(rows, {"results": Keyed(pl.DataFrame(rows, schema, orient="row"))})
 
 
 class Popularity(KeyedJoin):
@@ -161,12 +161,12 @@ class Popularity(KeyedJoin):
             """SELECT key, extra, coalesce(sum(reviews), 0) AS total
                FROM known LEFT JOIN scores ON title = key
                WHERE key > ? GROUP BY key HAVING total >= ? ORDER BY key LIMIT ?""",
-            (cursor or "", self.params["q3.min_reviews"], PIECE_ROWS),
+            (cursor or "", self.params["q3.min_reviews"], self.place.piece_rows),
         ).fetchall()
         means = [(row[0], mean) for row in rows if (mean := self._mean(row[0])) is not None]
         answer = {"title": pl.String, "authors": pl.String, "reviews": pl.Int64}
         ranked = {"title": pl.String, "mean_score": pl.Float64}
-        return piece_of(
+        return self.piece(
             rows,
             {
                 "results": Keyed(pl.DataFrame(rows, answer, orient="row")),
@@ -203,7 +203,7 @@ class Top(Stateful):
     def final(self, cursor: str | None) -> Piece:
         # Ranks are numbers, so the cursor of a long list is one too.
         done = int(cursor or 0)
-        limit = min(PIECE_ROWS, int(self.params["q4.top"]) - done)
+        limit = min(self.place.piece_rows, int(self.params["q4.top"]) - done)
         rows = self.db.execute(
             """SELECT title, mean_score FROM means
                ORDER BY mean_score DESC, title LIMIT ? OFFSET ?""",
@@ -212,7 +212,7 @@ class Top(Stateful):
         ranked = [(done + place, *row) for place, row in enumerate(rows, 1)]
         schema = {"rank": pl.Int64, "title": pl.String, "mean_score": pl.Float64}
         output = {"results": Keyed(pl.DataFrame(ranked, schema, orient="row"))}
-        return piece_of(ranked, output)
+        return self.piece(ranked, output)
 
 
 class Sentiment(KeyedJoin):
@@ -255,11 +255,11 @@ class Sentiment(KeyedJoin):
     def final(self, cursor: str | None) -> Piece:
         rows = self.db.execute(
             "SELECT title, reviews, partials FROM sums WHERE title > ? ORDER BY title LIMIT ?",
-            (cursor or "", PIECE_ROWS),
+            (cursor or "", self.place.piece_rows),
         ).fetchall()
         means = [(title, exact.mean(exact.unpack(data), count)) for title, count, data in rows]
         schema = {"title": pl.String, "mean_polarity": pl.Float64}
-        return piece_of(rows, {"q5-percentile": Keyed(pl.DataFrame(means, schema, orient="row"))})
+        return self.piece(rows, {"q5-percentile": Keyed(pl.DataFrame(means, schema, orient="row"))})
 
 
 class Percentile(Stateful):
@@ -277,10 +277,10 @@ class Percentile(Stateful):
         rows = self.db.execute(
             """SELECT title, mean_polarity FROM means WHERE title > ? AND mean_polarity >= ?
                ORDER BY title LIMIT ?""",
-            (cursor or "", self._cut(), PIECE_ROWS),
+            (cursor or "", self._cut(), self.place.piece_rows),
         ).fetchall()
         schema = {"title": pl.String, "mean_polarity": pl.Float64}
-        return piece_of(rows, {"results": Keyed(pl.DataFrame(rows, schema, orient="row"))})
+        return self.piece(rows, {"results": Keyed(pl.DataFrame(rows, schema, orient="row"))})
 
     def _cut(self) -> float:
         import numpy as np

@@ -6,7 +6,7 @@ import warnings
 from functools import lru_cache
 
 #: `['a', 'b']` with plain elements: nearly all of them, and no need to ask Python's parser.
-_SIMPLE = re.compile(r"\['[^'\\\n]+'(?:, '[^'\\\n]+')*\]")
+_SIMPLE = re.compile(r"\['[^'\\\n\r]+'(?:, '[^'\\\n\r]+')*\]")
 
 
 def elements(text: str) -> list[str]:
@@ -22,7 +22,7 @@ def _parsed(text: str) -> tuple[str, ...]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return (text,)
     if not isinstance(value, list) or any(isinstance(e, list | tuple | set | dict) for e in value):
         # Containers have no one way to be written as text.

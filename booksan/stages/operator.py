@@ -17,9 +17,6 @@ from booksan.messages import Message
 from booksan.spec import Spec
 from booksan.stages.graph import Dataset, Keyed, Params, queue_name
 
-#: Rows in one piece of final output: about a megabyte, so that a transaction stays short.
-PIECE_ROWS = 10_000
-
 
 @dataclass(frozen=True)
 class Place:
@@ -31,6 +28,8 @@ class Place:
     shard: int
     #: The cluster's, for what the home signs.
     secret: bytes = b""
+    #: Rows in one piece of final output.
+    piece_rows: int = 10_000
 
     @property
     def params(self) -> Params:
@@ -111,10 +110,7 @@ class Stateful(Operator, ABC):
         """The piece of output that begins at the cursor, inside a transaction."""
         return Piece()
 
-
-def piece_of(
-    rows: Sequence[tuple[Any, ...]], output: Mapping[str, Keyed], limit: int = PIECE_ROWS
-) -> Piece:
-    """A piece whose rows are ordered by their first column; a short one is the last."""
-    cursor = str(rows[-1][0]) if len(rows) == limit else None
-    return Piece(output, cursor)
+    def piece(self, rows: Sequence[tuple[Any, ...]], output: Mapping[str, Keyed]) -> Piece:
+        """A piece whose rows are ordered by their first column; a short one is the last."""
+        full = len(rows) == self.place.piece_rows
+        return Piece(output, str(rows[-1][0]) if full else None)

@@ -194,7 +194,9 @@ class Handler:
                 f"client {spec.client} was begun with version {spec.version} of {spec.dataset}; "
                 f"this booksan has version {dataset.version}"
             )
-        return Place(spec, dataset, self.stage, self.shard, self.secret)
+        return Place(
+            spec, dataset, self.stage, self.shard, self.secret, self.settings.piece_rows
+        )
 
     def _session(self, spec: Spec) -> Session:
         session = self.sessions.get(spec.client)

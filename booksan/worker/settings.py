@@ -11,6 +11,8 @@ class Settings:
     max_bytes: int = 16 * 1024 * 1024
     #: Messages published and confirmed together out of the outbox.
     publish_chunk: int = 64
+    #: Rows in one piece of final output: about a megabyte, so that a transaction stays short.
+    piece_rows: int = 10_000
     #: Times that a message may raise, handled alone, before it becomes a dead letter.
     max_attempts: int = 3
     #: Times in a row that a worker may die with one message in hand before it becomes one.

@@ -128,11 +128,8 @@ class Grammar:
         if not quoted:
             return Framed(stop, UNTERMINATED) if final else None
         after = quoted.end()
-        rest = data[after : min(after + 2, stop)]
-        if rest in (b"", b"\r") and not final:
-            return None
-        if not rest:
-            return Framed(stop, None)
+        if after == stop:
+            return Framed(stop, None) if final else None
         newline = data.find(b"\n", after, stop)
         if newline >= 0:
             return Framed(newline + 1, AFTER_QUOTE)

@@ -1,6 +1,7 @@
 """The benchmark: fair baselines, the same answers, honest figures."""
 
 import csv
+import itertools
 import json
 import subprocess
 import sys
@@ -297,11 +298,23 @@ def test_twice_compares_the_memory_for_twice_the_reviews(kept: BenchOptions) -> 
         bench_books(replace(kept, twice=True, only=("duckdb",)))
 
 
-def test_booksan_takes_part_as_its_own_command() -> None:
-    command = BOOKSAN.command(Path("b"), Path("r"), Path("o"), ["q4.top=3"])
-    assert command[1:] == [
-        *("-m", "booksan", "run", "books", "b", "r", "--out", "o", "--json", "--set", "q4.top=3")
-    ]
+def test_booksan_takes_part_and_gives_the_same_answers(kept: BenchOptions) -> None:
+    assert kept.data is not None
+    report = bench_books(replace(kept, only=("booksan", "duckdb")))
+    assert report.differences == ()
+    assert report.results[0].speed_ratio == pytest.approx(
+        report.results[1].seconds / report.results[0].seconds
+    )
+    assert not list((kept.data / "answers").glob("*-work"))
+
+
+def test_all_contestants_get_two_cores_and_no_earlier_work() -> None:
+    command = BOOKSAN.command(Path("b"), Path("r"), Path("out", "booksan-1"), ["q4.top=3"])
+    assert command[1:6] == ["-m", "booksan", "run", "books", "b"]
+    options = dict(itertools.pairwise(command))
+    assert options["--workers"] == "2"
+    assert options["--data-dir"] == str(Path("out", "booksan-1-work"))
+    assert options["--set"] == "q4.top=3"
 
 
 def holding(body: str) -> "subprocess.Popen[bytes]":
@@ -324,10 +337,18 @@ def peak_of(process: "subprocess.Popen[bytes]", enough: Callable[[int], bool]) -
     return sampler.peak_bytes
 
 
-def test_the_sampler_sees_what_a_child_allocates() -> None:
-    child = "block = bytearray(os.urandom(1)) * (80 << 20); print('ready', flush=True); input()"
-    grand = f"subprocess.Popen([sys.executable, '-c', {'import os; ' + child!r}])"
-    peak = peak_of(holding(grand), lambda seen: seen > 80 * MEGABYTE)
+def started(body: str) -> str:
+    """Lines that run the body in a child and leave their input and output to it."""
+    program = f"import subprocess, sys\n{body}"
+    return f"subprocess.run([sys.executable, '-c', {program!r}])"
+
+
+@pytest.mark.parametrize("generations", [1, 2])
+def test_the_sampler_sees_what_a_descendant_allocates(generations: int) -> None:
+    body = "block = b'x' * (80 << 20)\nprint('ready', flush=True)\nsys.stdin.read()"
+    for _ in range(generations):
+        body = started(body)
+    peak = peak_of(holding(body), lambda seen: seen > 80 * MEGABYTE)
     assert 80 * MEGABYTE < peak < 160 * MEGABYTE
 
 
@@ -373,7 +394,7 @@ def test_the_command_fails_when_answers_differ(
     def rigged(options: BenchOptions, progress: Callable[[str], None]) -> Report:
         return bench_books(options, contestants=[HONEST, liar], progress=progress)
 
-    monkeypatch.setattr(cli, "bench_books", rigged)
+    monkeypatch.setattr("booksan.bench.books.bench_books", rigged)
     code, output = small(kept)
     assert code == 1
     assert "DIFFER" in output

@@ -1,0 +1,1 @@
+"""A whole cluster in one thread: same workers, same databases, seeded order, exact crashes."""

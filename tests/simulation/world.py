@@ -1,0 +1,214 @@
+"""The simulated cluster: workers that die at named points, and a client that drives them."""
+
+import random
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from booksan.answers import csv_bytes
+from booksan.gateway.uploads import Gateway
+from booksan.home import HomeView
+from booksan.spec import HOME, Spec
+from booksan.stages.books import BOOKS
+from booksan.stages.graph import queue_name
+from booksan.state.shard import ShardStore
+from booksan.worker.handler import Handler
+from booksan.worker.loop import Worker
+from booksan.worker.settings import Settings
+from tests.simulation.memory import MemoryTransport
+
+SECRET = b"simulated"
+SETTINGS = Settings(max_messages=4, publish_chunk=1, piece_rows=2, synchronous="OFF")
+#: A memory disk where there is one: thousands of runs make millions of small writes.
+SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+class Killed(BaseException):
+    """What SIGKILL is to a process: nothing catches it."""
+
+
+@dataclass(frozen=True, order=True)
+class CrashAt:
+    worker: str
+    point: str
+    nth: int
+
+
+@dataclass
+class Client:
+    """A client with its batches, in the order in which the simulation sends them."""
+
+    spec: Spec
+    batches: dict[str, Sequence[bytes]]
+    source: int = 0
+    sent: set[int] = field(default_factory=set)
+    ended: bool = False
+
+
+class World:
+    def __init__(
+        self, seed: int, crashes: Collection[CrashAt] = (), *, repeats: float = 0.0
+    ) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="booksan-world-", dir=SCRATCH))
+        self.chance = random.Random(seed)
+        self.transport = MemoryTransport(seed, repeats)
+        self.gateway = Gateway(self.transport, SECRET)
+        self.crashes = set(crashes)
+        self.hits: Counter[tuple[str, str]] = Counter()
+        self.deaths = 0
+        self.workers: dict[str, Worker | None] = {}
+        self.clients: dict[str, Client] = {}
+        self.views: dict[str, HomeView] = {}
+
+    def close(self) -> None:
+        for view in self.views.values():
+            view.close()
+        for worker in self.workers.values():
+            if worker is not None:
+                worker.abandon()
+                worker.store.close()
+        shutil.rmtree(self.root)
+
+    def add_client(self, spec: Spec, batches: dict[str, Sequence[bytes]]) -> None:
+        for stage, count in spec.shards.items():
+            for shard in range(count):
+                self.workers.setdefault(queue_name(stage, shard), None)
+        self.clients[spec.client] = Client(spec, batches)
+        self.views[spec.client] = HomeView(self.root, spec)
+        self.gateway.create(spec)
+
+    def run(self) -> None:
+        """Until every client has its answers."""
+        for _ in range(100_000):
+            if all(self._done(client) for client in self.clients.values()):
+                return
+            self._step()
+        raise AssertionError(f"no end in sight; waiting: {self.transport.waiting()}")
+
+    def drain(self) -> None:
+        """Until no message is left and all workers have resumed what was due."""
+        for _ in range(100_000):
+            for name in self.workers:
+                self._life(name)
+            waiting = self.transport.waiting()
+            if not waiting:
+                return
+            self._work(self.chance.choice(waiting))
+        raise AssertionError("messages go round and round")
+
+    def release(self, client: str, how: str = "done") -> None:
+        status = self.views[client].status()
+        assert status is not None
+        self.views[client].close()
+        self.gateway.release(status.ticket, how)
+
+    def answers(self, client: str) -> dict[str, bytes]:
+        view = self.views[client]
+        return {
+            query.name: csv_bytes(tuple(query.columns), view.answer(query))
+            for query in BOOKS.queries
+        }
+
+    def rejected(self, client: str, source: str) -> list[tuple[int, str]]:
+        return list(self.views[client].rejected_rows(source))
+
+    def failure(self, client: str) -> str | None:
+        status = self.views[client].status()
+        return status.failed if status else None
+
+    # -- one step ------------------------------------------------------------------------------
+
+    def _step(self) -> None:
+        waiting = self.transport.waiting()
+        active = [c for c in self.clients.values() if c.source < len(BOOKS.sources)]
+        if active and (not waiting or self.chance.random() < 0.3):
+            self._act(self.chance.choice(active))
+        elif waiting:
+            self._work(self.chance.choice(waiting))
+        else:
+            # A worker that died with nothing left in its queue still has work that is due.
+            for name in self.workers:
+                self._life(name)
+
+    def _act(self, client: Client) -> None:
+        """The client sends a batch, a repeat of an older one, or its end, in any order."""
+        status = self.views[client.spec.client].status()
+        source = BOOKS.sources[client.source].name
+        if status is None or source not in status.permits:
+            for name in self.workers:
+                self._life(name)
+            return
+        ticket, permit = status.ticket, status.permits[source]
+        batches = client.batches[source]
+        choices: list[int | None] = [n for n in range(len(batches)) if n not in client.sent]
+        if not client.ended or self.chance.random() < 0.1:
+            choices.append(None)
+        if client.sent and self.chance.random() < 0.2:
+            choices.append(self.chance.choice(sorted(client.sent)))
+        number = self.chance.choice(choices)
+        if number is None:
+            self.gateway.end(ticket, source, len(batches), permit)
+            client.ended = True
+        else:
+            self.gateway.put(ticket, source, number, batches[number], permit)
+            client.sent.add(number)
+        if client.ended and len(client.sent) == len(batches):
+            client.source += 1
+            client.sent, client.ended = set(), False
+
+    def _work(self, name: str) -> None:
+        worker = self._life(name)
+        if worker is None:
+            return
+        try:
+            worker.step(0)
+        except Killed:
+            self._bury(name, worker)
+
+    def _life(self, name: str) -> Worker | None:
+        """The worker, started and resumed if it is not alive; None if that killed it."""
+        worker = self.workers[name]
+        if worker is not None:
+            return worker
+        stage, _, shard = name.rpartition(".")
+        store = ShardStore(self.root, stage, int(shard), synchronous="OFF")
+        handler = Handler(
+            stage,
+            int(shard),
+            root=self.root,
+            transport=self.transport,
+            store=store,
+            secret=SECRET,
+            settings=SETTINGS,
+            crash=lambda point: self._crash(name, point),
+        )
+        worker = Worker(handler)
+        try:
+            worker.resume()
+        except Killed:
+            self._bury(name, worker)
+            return None
+        self.workers[name] = worker
+        return worker
+
+    def _bury(self, name: str, worker: Worker) -> None:
+        self.deaths += 1
+        worker.abandon()
+        worker.store.close()
+        self.workers[name] = None
+
+    def _crash(self, name: str, point: str) -> None:
+        self.hits[name, point] += 1
+        if CrashAt(name, point, self.hits[name, point]) in self.crashes:
+            raise Killed
+
+    def _done(self, client: Client) -> bool:
+        status = self.views[client.spec.client].status()
+        return status is not None and (status.done or status.failed is not None)
+
+
+def home_queue(spec: Spec) -> str:
+    return queue_name(HOME, spec.home)
