@@ -93,6 +93,19 @@ def run(
     raise typer.Exit(run_command(request, as_json=as_json))
 
 
+@app.command()
+def inspect(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Of one run. [default: all unfinished ones]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Shows how far each stage of unfinished runs is, from their databases."""
+    from booksan.local.report import inspect_command
+
+    inspect_command(data_dir, as_json=as_json)
+
+
 @generate.command("books")
 def generate_books_command(
     out: Annotated[Path, typer.Option(help="Directory for books_data.csv and Books_rating.csv.")],

@@ -23,8 +23,8 @@ from rich.text import Text
 
 from booksan.answers import Row
 from booksan.home import HomeStatus
+from booksan.inspection import progress as stage_progress
 from booksan.local.inputs import Input
-from booksan.local.inspect import progress as stage_progress
 from booksan.spec import ParamValue, Spec
 from booksan.stages.graph import Query
 from booksan_client.cutter import BATCH_BYTES

@@ -13,8 +13,8 @@ from booksan.errors import BooksanError, NoSpace, RunFailed, TooManyRejected
 from booksan.files import write_atomically
 from booksan.gateway.uploads import Gateway
 from booksan.home import HomeStatus, HomeView
+from booksan.inspection import missing_numbers, progress
 from booksan.local.inputs import Input, look_at
-from booksan.local.inspect import missing_numbers, progress
 from booksan.local.workspace import Identity, Pinned, Workspace
 from booksan.spec import ParamValue, Spec
 from booksan.stages.graph import Dataset, Query
@@ -277,7 +277,7 @@ class LocalRun:
             self._last_movement = (time.monotonic(), status)
             for stream in progress(self.root, self.spec.client):
                 if not stream.complete:
-                    missing = missing_numbers(self.root, stream, self.spec.client)
+                    missing = missing_numbers(self.root, stream)
                     self.display.note(
                         f"nothing has moved for {STALL:.0f} s: {stream.stage}.{stream.shard} has "
                         f"{stream.batches} of {stream.of_batches} batches of {stream.sender}, "

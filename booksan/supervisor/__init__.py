@@ -10,6 +10,7 @@ what dies. Whoever starts a host does it through `booksan.supervisor.handle.Host
     locks      one supervisor per directory, one generation of workers
     wakeup     signals as bytes in a pipe
     tether     a worker dies with its supervisor
+    logs       the log of events, and the files with the output of workers
     child      what a new process does before it is a worker
     workers    what the supervisor knows of each worker
     loop       wait, reap, restart

@@ -12,10 +12,10 @@ KNOWN = {
     "a": 0xE8B7BE43,
     "123456789": 0xCBF43926,
     "The quick brown fox jumps over the lazy dog": 0x414FA339,
-    "Kay Römer": 3957391240,
-    "Война и мир": 3022571801,
-    "源氏物語": 4107276447,
-    "Harry Potter and the Chamber of Secrets": 1166747341,
+    "Kay Römer": 2198753233,
+    "Война и мир": 1562111464,
+    "源氏物語": 571260474,
+    "Harry Potter and the Chamber of Secrets": 1609055153,
 }
 
 

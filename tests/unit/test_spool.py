@@ -388,6 +388,24 @@ def test_a_bell_that_nobody_silences_stops_neither_producers_nor_a_wake(root: Pa
         assert [delivery.body for delivery in consumer.receive(1, MIB, 30)] == [b"x"]
 
 
+def test_a_wake_just_before_the_bell_is_silenced_is_not_lost(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = spool_consumer.Bell.silence
+    wakes = iter([True])
+
+    def wake_first(bell: spool_consumer.Bell) -> bool:
+        if next(wakes, False):
+            consumer.wake()
+        return real(bell)
+
+    monkeypatch.setattr(spool_consumer.Bell, "silence", wake_first)
+    with Spool(root) as spool, spool.consume("work") as consumer:
+        spool.publish([Outgoing("work", b"x")])
+        assert consumer.receive(1, MIB, 30) == []
+        assert [delivery.body for delivery in consumer.receive(1, MIB, 30)] == [b"x"]
+
+
 def test_no_descriptor_is_inherited_by_other_programs(root: Path) -> None:
     with Spool(root) as spool, spool.consume("work"):
         spool.publish([Outgoing("work", b"x")])

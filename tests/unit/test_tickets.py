@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from booksan.errors import UsageError
+from booksan.spec import Spec
 from booksan.tickets import check_permit, load_secret, open_ticket, sign_permit, sign_ticket
 from tests.unit.test_spec import make_spec
 
@@ -83,8 +84,8 @@ def test_a_permit_opens_its_own_source_only() -> None:
         make_spec(shards={**make_spec().shards, "q3-join": 9}),
     ],
 )
-def test_a_permit_of_another_run_is_refused(other: object) -> None:
-    permit = sign_permit(SECRET, other, "reviews")  # type: ignore[arg-type]
+def test_a_permit_of_another_run_is_refused(other: Spec) -> None:
+    permit = sign_permit(SECRET, other, "reviews")
     with pytest.raises(UsageError):
         check_permit(SECRET, make_spec(), "reviews", permit)
 

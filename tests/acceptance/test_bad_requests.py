@@ -1,0 +1,233 @@
+"""Command lines that ask for the impossible, and places where nothing can be read or written."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.acceptance.command import Place, check_answers, settings
+from tests.acceptance.files import BOOKS, PARAMS, books_with, write_inputs
+from tests.acceptance.inside import invoke, refuse
+
+Words = list[str | Path]
+
+
+class Inputs(NamedTuple):
+    place: Place
+    books: Path
+    reviews: Path
+
+    def command(self, *more: str | Path) -> Words:
+        return ["run", "books", self.books, self.reviews, "--out", self.place.out, *more]
+
+
+@pytest.fixture
+def inputs(place: Place) -> Inputs:
+    return Inputs(place, *write_inputs(place.root))
+
+
+def fifo(inputs: Inputs) -> Words:
+    inputs.books.unlink()
+    os.mkfifo(inputs.books)
+    return inputs.command()
+
+
+def missing(inputs: Inputs) -> Words:
+    inputs.reviews.unlink()
+    return inputs.command()
+
+
+def dangling(inputs: Inputs) -> Words:
+    inputs.books.unlink()
+    inputs.books.symlink_to("nowhere")
+    return inputs.command()
+
+
+def strange_run_file(inputs: Inputs) -> Words:
+    (inputs.place.root / "run.json").write_text("[]")
+    return inputs.command("--data-dir", inputs.place.root)
+
+
+def out_is(path: Callable[[Inputs], Path]) -> Callable[[Inputs], Words]:
+    return lambda inputs: ["run", "books", inputs.books, inputs.reviews, "--out", path(inputs)]
+
+
+def with_options(*options: str) -> Callable[[Inputs], Words]:
+    return lambda inputs: inputs.command(*options)
+
+
+def in_place_of_books(path: str) -> Callable[[Inputs], Words]:
+    return lambda inputs: ["run", "books", path, inputs.reviews, "--out", inputs.place.out]
+
+
+REFUSED: dict[str, tuple[Callable[[Inputs], Words], int, str]] = {
+    "missing file": (missing, 3, "reviews.csv: cannot be read: No such file"),
+    "dangling link": (dangling, 3, "books.csv: cannot be read: No such file"),
+    "directory": (in_place_of_books("/"), 3, "/: is a directory, not a file"),
+    "empty path": (in_place_of_books(""), 3, "is a directory, not a file"),
+    "path too long": (in_place_of_books("x" * 300), 3, "cannot be read: File name too long"),
+    "fifo": (fifo, 3, "books.csv: is not a regular file"),
+    "device": (in_place_of_books("/dev/null"), 3, "/dev/null: is not a regular file"),
+    "unknown parameter": (with_options("--set", "q9.x=1"), 2, "no parameter 'q9.x'; it has: q1"),
+    "bad value": (with_options("--set", "q2.decades=ten"), 2, "a whole number, not 'ten'"),
+    "value out of range": (with_options("--set", "q5.percentile=101"), 2, "between 0 and 100"),
+    "not a number": (with_options("--set", "q5.percentile=nan"), 2, "between 0 and 100"),
+    "setting without =": (with_options("--set", "q2.decades"), 2, "--set takes name=value"),
+    "unknown format": (with_options("--format", "xml"), 2, "there is: csv, json, parquet"),
+    "unknown data set": (lambda i: ["run", "boks", i.books, "--out", "o"], 2, "there is: books"),
+    "one file": (lambda i: ["run", "books", i.books, "--out", "o"], 2, "BOOKS_CSV REVIEWS_CSV"),
+    "three files": (lambda i: [*i.command(), i.books], 2, "takes 2 files"),
+    "out is a file": (out_is(lambda i: i.books), 2, "books.csv is not a directory; name another"),
+    "out below a file": (out_is(lambda i: i.books / "x"), 2, "books.csv is not a directory"),
+    "data is a file": (lambda i: i.command("--data-dir", i.books), 2, "cannot be used as data dir"),
+    "data not ours": (lambda i: i.command("--data-dir", i.place.root), 2, "is not empty and not a"),
+    "data with a strange run.json": (strange_run_file, 2, "is not empty and not a data directory"),
+    "out is data": (lambda i: i.command("--data-dir", i.place.out), 2, "is emptied at the end"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_impossible_request_is_refused_with_one_line(name: str, inputs: Inputs) -> None:
+    make, code, says = REFUSED[name]
+    ended = refuse(inputs.place, make(inputs))
+    assert ended.code == code
+    assert says in ended.message
+    assert not (inputs.place.root / "run.lock").exists()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--workers", "0"), ("--workers", "x"), ("--max-rejected", "-1"), ("--nonsense", "1")],
+)
+def test_an_impossible_option_is_named(option: str, value: str, inputs: Inputs) -> None:
+    ended = invoke(inputs.place, inputs.command(option, value, "--json"))
+    assert ended.code == 2
+    assert ended.out == ""
+    assert option in ended.err
+
+
+def _without_privileges() -> list[str]:
+    """Root may read and write everything; without these capabilities it is like anyone else."""
+    if os.geteuid() != 0:
+        return []
+    found = shutil.which("setpriv")
+    if found is None:
+        pytest.skip("root can read everything, and there is no setpriv to drop that")
+    return [found, "--bounding-set=-dac_override,-dac_read_search"]
+
+
+def test_an_unreadable_file_is_refused(inputs: Inputs) -> None:
+    inputs.reviews.chmod(0)
+    ended = inputs.place.run(inputs.command(), before=_without_privileges())
+    assert ended.code == 3
+    assert f"{inputs.reviews}: cannot be read: Permission denied" in ended.message
+    assert not inputs.place.leftovers()
+
+
+@pytest.mark.parametrize("below", ["", "deeper/still"])
+def test_an_unwritable_out_is_refused_before_the_work(below: str, inputs: Inputs) -> None:
+    inputs.place.out.mkdir(0o500)
+    command = ["run", "books", inputs.books, inputs.reviews, "--out", inputs.place.out / below]
+    ended = inputs.place.run(command, before=_without_privileges())
+    assert ended.code == 2
+    assert f"{inputs.place.out} is not writable; name another one with --out" in ended.message
+    assert not inputs.place.leftovers()
+
+
+def test_an_unwritable_state_directory_is_refused(inputs: Inputs) -> None:
+    inputs.place.state.mkdir(0o500)
+    ended = inputs.place.run(inputs.command(), before=_without_privileges())
+    assert ended.code == 2
+    assert "Permission denied; name another one with --data-dir" in ended.message
+
+
+def test_too_many_rejected_rows_end_the_run_and_a_higher_limit_goes_on(inputs: Inputs) -> None:
+    inputs.books.write_bytes(books_with(b"too few\n", b"fields\n"))
+    ended = inputs.place.run(inputs.command("--max-rejected", "1", *settings(PARAMS)))
+    assert ended.code == 4
+    assert "2 rows were rejected, 1 are allowed (--max-rejected)" in ended.err
+    ended = inputs.place.run(inputs.command("--max-rejected", "2", "--json", *settings(PARAMS)))
+    assert ended.code == 0, ended.err
+    assert ended.document["resumed"]
+    check_answers(inputs.place.out, inputs.books, inputs.reviews, PARAMS)
+    assert not inputs.place.leftovers()
+
+
+class Disk(NamedTuple):
+    path: Path
+
+    def resize(self, size: str) -> None:
+        _mount("-o", f"remount,size={size}", self.path)
+
+    def fill(self) -> Path:
+        filler = self.path / "filler"
+        with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space"):
+            while True:
+                file.write(bytes(4096))
+        return filler
+
+
+def _mount(*words: str | Path) -> None:
+    subprocess.run(["mount", *words], check=True, capture_output=True)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    """A file system of 3 MB."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    try:
+        _mount("-t", "tmpfs", "-o", "size=3m", "tmpfs", path)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"a small file system cannot be mounted here: {error}")
+    yield Disk(path)
+    subprocess.run(["umount", "--lazy", path], check=True)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_no_space_for_the_data_ends_the_run_and_room_lets_it_go_on(
+    full: bool, inputs: Inputs, disk: Disk
+) -> None:
+    data = disk.path / "data"
+    command = inputs.command("--data-dir", data, *settings(PARAMS))
+    filler = disk.fill() if full else None
+    ended = inputs.place.run(command)
+    assert ended.code == 6
+    assert f"{disk.path}" in ended.message
+    assert "no space left" in ended.message
+    assert "then the same command goes on" in ended.message
+    if filler is not None:
+        filler.unlink()
+    disk.resize("64m")
+    assert inputs.place.run(command).code == 0
+    check_answers(inputs.place.out, inputs.books, inputs.reviews, PARAMS)
+
+
+def test_no_space_for_the_answers_ends_the_run_and_room_lets_it_go_on(
+    inputs: Inputs, disk: Disk
+) -> None:
+    out = disk.path / "out"
+    out.mkdir()
+    filler = disk.fill()
+    command: Words = ["run", "books", inputs.books, inputs.reviews, "--out", out, *settings(PARAMS)]
+    ended = inputs.place.run(command)
+    assert ended.code == 6
+    assert f"{out}" in ended.message
+    assert "no space left" in ended.message
+    assert not list(out.iterdir())
+    filler.unlink()
+    ended = inputs.place.run([*command, "--json"])
+    assert ended.code == 0
+    assert ended.document["resumed"]
+    check_answers(out, inputs.books, inputs.reviews, PARAMS)
+    assert not inputs.place.leftovers()
+
+
+def test_refused_files_are_left_as_they_are(inputs: Inputs) -> None:
+    refuse(inputs.place, inputs.command("--data-dir", inputs.place.root))
+    assert inputs.books.read_bytes() == BOOKS
+    assert sorted(path.name for path in inputs.place.root.iterdir()) == ["books.csv", "reviews.csv"]
