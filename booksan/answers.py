@@ -22,11 +22,17 @@ class Format(StrEnum):
     PARQUET = "parquet"
 
 
-def check_directory(path: Path) -> None:
-    """Refuses a place where answers could not be written, before hours of work are spent."""
+def existing(path: Path) -> Path:
+    """The path, or the nearest directory above it that is there."""
     place = path.absolute()
     while not os.path.lexists(place):
         place = place.parent
+    return place
+
+
+def check_directory(path: Path) -> None:
+    """Refuses a place where answers could not be written, before hours of work are spent."""
+    place = existing(path)
     if not place.is_dir():
         raise UsageError(f"{path}: {place} is not a directory; name another one with --out")
     if not os.access(place, os.W_OK | os.X_OK):

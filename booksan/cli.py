@@ -49,7 +49,11 @@ def run(
     dataset: Annotated[str, typer.Argument(help="The data set: books.")],
     files: Annotated[
         list[Path],
-        typer.Argument(help="Its files in order, plain or .gz; for books BOOKS_CSV REVIEWS_CSV."),
+        typer.Argument(
+            # An unreadable file is found later, as a matter of the input and not of usage.
+            readable=False,
+            help="Its files in order, plain or .gz; for books BOOKS_CSV REVIEWS_CSV.",
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Directory for the answers, q1.csv and so on.")],
     workers: Annotated[

@@ -14,6 +14,9 @@ BooksanError
 The text of an error says what happened, to which input, and what to do next.
 """
 
+#: Exit code of a process that bad configuration keeps from starting: trying again cannot help.
+EXIT_CANNOT_START = 78
+
 
 class BooksanError(Exception):
     """The root: whoever catches it gets all of them."""

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import shutil
 import signal
 import sys
 import traceback
@@ -17,7 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from booksan.answers import Format, check_directory
+from booksan.answers import Format, check_directory, existing
 from booksan.errors import BooksanError, InputError, NoSpace, UsageError
 from booksan.local.display import PatientConsole, RunDisplay, mute
 from booksan.local.run import Interrupted, Options, Summary, run
@@ -63,7 +64,7 @@ def run_command(request: Request, *, as_json: bool) -> int:
     except ClientInputError as error:
         return _ended(err, as_json, str(error), InputError.exit_code)
     except OSError as error:
-        return _ended(err, as_json, *_os_error(error))
+        return _ended(err, as_json, *_os_error(error, request))
     except Exception as error:  # noqa: BLE001 - a bug: the user gets one line, the log the rest
         return _ended(err, as_json, f"internal error: {error!r}; {_log_bug()}", EXIT_INTERNAL)
     _tell(err, options, summary, as_json)
@@ -127,14 +128,21 @@ def _stop_flag() -> Callable[[], bool]:
     return lambda: stop
 
 
-def _os_error(error: OSError) -> tuple[str, int]:
-    where = f"{error.filename}: " if error.filename else ""
+def _os_error(error: OSError, request: Request) -> tuple[str, int]:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return (
-            f"{where}no space left on the disk; make room, then the same command goes on",
+            f"no space left where {_fullest(request)} is; make room, then the same command goes on "
+            "where it was",
             NoSpace.exit_code,
         )
+    where = f"{error.filename}: " if error.filename else ""
     return f"{where}{error.strerror or error}; {_log_bug()}", EXIT_INTERNAL
+
+
+def _fullest(request: Request) -> Path:
+    """A failed write does not tell where; of the places that are written to, it was this one."""
+    places = (request.data_dir or state_home(), request.out)
+    return min(places, key=lambda place: shutil.disk_usage(existing(place)).free)
 
 
 def _log_bug() -> str:

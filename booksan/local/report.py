@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -24,7 +25,7 @@ def data_directories(data_dir: Path | None) -> list[Path]:
 
 
 def inspect_command(data_dir: Path | None, *, as_json: bool) -> None:
-    found = [
+    found: list[dict[str, Any]] = [
         {
             "data_dir": str(root),
             "client": client,
@@ -45,20 +46,16 @@ def inspect_command(data_dir: Path | None, *, as_json: bool) -> None:
         _show(console, client)
 
 
-def _show(console: Console, client: dict[str, object]) -> None:
+def _show(console: Console, client: dict[str, Any]) -> None:
     console.print(Text(f"{client['client']} in {client['data_dir']}"), soft_wrap=True)
     streams = Table("stage", "shard", "from", "batches", "of", "phase", "outbox")
-    rows = client["progress"]
-    assert isinstance(rows, list)
-    for row in rows:
+    for row in client["progress"]:
         of = "?" if row["of_batches"] is None else str(row["of_batches"])
         cells = (row["shard"], row["sender"], row["batches"], of, row["phase"], row["outbox"])
         streams.add_row(row["stage"], *map(str, cells))
     console.print(streams)
     databases = Table("database", "kB", "rows")
-    rows = client["databases"]
-    assert isinstance(rows, list)
-    for row in rows:
+    for row in client["databases"]:
         counts = ", ".join(f"{name} {count:,}" for name, count in row["rows"].items() if count)
         databases.add_row(row["name"], f"{row['bytes'] / 1e3:,.0f}", counts)
     console.print(databases)

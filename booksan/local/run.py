@@ -35,6 +35,8 @@ LOOK = 0.02
 SLOW_LOOK = 0.5
 #: Bytes that must be free; below, SQLite and the queues cannot go on.
 MIN_FREE = 4 * 1024 * 1024
+#: Seconds that the stages get to forget a client whose answers are written.
+GONE_SECONDS = 10.0
 #: Seconds without any movement after which the run is called stalled.
 STALL = 120.0
 
@@ -160,6 +162,7 @@ class LocalRun:
             self._wait(lambda status: status.done)
             self._write_rejected()
             self._release(ticket)
+            self._wait_until_gone()
             self._sum_up()
         return self.summary
 
@@ -319,6 +322,17 @@ class LocalRun:
         self.summary.rejected = {name: found.rejected for name, found in status.sources.items()}
         self.view.close()
         self.gateway.release(ticket, "done")
+
+    def _wait_until_gone(self) -> None:
+        """Every shard has deleted what it had; past the deadline the directory goes with it all."""
+        deadline = time.monotonic() + GONE_SECONDS
+        while (self.root / "clients" / self.spec.client).exists():
+            if self.stopping():
+                raise Interrupted
+            if time.monotonic() > deadline:
+                return
+            self._look_at_host()
+            time.sleep(LOOK)
 
     def _sum_up(self) -> None:
         self.summary.megabytes = sum(each.fingerprint["size"] for each in self.inputs) / 1e6

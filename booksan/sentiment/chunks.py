@@ -1,12 +1,13 @@
 """What a chunk, the text between white space, does to the polarity of its text."""
 
 from booksan.sentiment.emoticons import continues_o, may_continue, may_go_on
-from booksan.sentiment.signs import CONTINUE, OPEN, RESET, Signs
+from booksan.sentiment.signs import BOOST, CONTINUE, OPEN, RESET, Signs
 from booksan.sentiment.table import Table
 from booksan.sentiment.tokens import (
     END_OF_SENTENCE,
     PUNCTUATION,
     QUOTES,
+    is_abbreviation,
     show_empty_lines,
     tokens_of_chunk,
     whole_tokens,
@@ -16,6 +17,7 @@ _EDGES = PUNCTUATION + "."
 # One of these is in every smiley and sarcasm mark that is taken apart within one chunk, or else it
 # is an 8 with a bracket after it.
 _SMILING = frozenset(":;=*!")
+_SIGN_OF_END = {",": "", "?": "", "!": BOOST, ":": OPEN, ";": OPEN}
 
 
 class Chunks(Table[str]):
@@ -29,7 +31,7 @@ class Chunks(Table[str]):
         self._cores = frozenset(token.strip(_EDGES) for token in known)
 
     def work_out(self, key: str) -> str:
-        # The first two are short cuts for what most new chunks are.
+        # All but the last are short cuts for what most new chunks are.
         if key.isalpha() and len(key) > 2:
             found = self._special.get(key.lower(), RESET)
         elif self._is_unknown_word(key):
@@ -38,7 +40,7 @@ class Chunks(Table[str]):
             if not key[0].isalnum() and may_continue(key):
                 found = CONTINUE + RESET
         else:
-            return self._take_apart(key)
+            return self._by_shorter(key) or self._take_apart(key)
         return found + OPEN if may_go_on(key) else found
 
     def _is_unknown_word(self, chunk: str) -> bool:
@@ -55,6 +57,20 @@ class Chunks(Table[str]):
             and _SMILING.isdisjoint(chunk)
             and QUOTES.isdisjoint(core)
         )
+
+    def _by_shorter(self, chunk: str) -> str | None:
+        """The signs by those of a shorter chunk, where the end is certain to be tokens of its own.
+
+        After a letter or digit none of these ends belongs to a smiley that began before it.
+        """
+        shorter, end = chunk[:-1], _SIGN_OF_END.get(chunk[-1])
+        if chunk.endswith("'s"):
+            shorter, end = chunk[:-2], ""
+        elif chunk[-1] == "." and shorter.isalpha() and not is_abbreviation(chunk):
+            end = ""
+        if end is None or not shorter[-1:].isalnum():
+            return None
+        return self[shorter].removesuffix(OPEN) + end
 
     def _take_apart(self, chunk: str) -> str:
         tokens = tokens_of_chunk(chunk)

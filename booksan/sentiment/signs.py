@@ -4,6 +4,7 @@ Almost all tokens only end the reach of a modifier or a negation, and those of o
 that. So a text shrinks to a short string of signs, and what does nothing leaves no sign at all.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -26,7 +27,7 @@ CONTINUE = ">"
 MODIFIER_ENDING = "ly"
 NEGATIONS = ("no", "not", "n't", "never")
 
-_FIRST_SIGN = 0x100
+_FIXED_SIGNS = frozenset((RESET, SHORT, BOOST, OPEN, CONTINUE))
 _SHORTS = re.compile("ss+")
 _RESETS = re.compile("s?r[rs]*")
 
@@ -53,6 +54,8 @@ class Signs:
     def __init__(self, lexicon: Mapping[str, Entry]) -> None:
         self.meaning_of: dict[str, Meaning] = {}
         self._sign_of: dict[Meaning, str] = {}
+        # From the smallest code on: strings of one byte for each sign are the fastest.
+        self._free_signs = (chr(n) for n in itertools.count() if chr(n) not in _FIXED_SIGNS)
         #: The signs of every token that is not just an unknown word.
         self.special: dict[str, str] = {BOOST: BOOST}
         for token, polarity in POLARITY_OF.items():
@@ -88,7 +91,7 @@ class Signs:
     def _sign(self, meaning: Meaning) -> str:
         sign = self._sign_of.get(meaning)
         if sign is None:
-            sign = chr(_FIRST_SIGN + len(self._sign_of))
+            sign = next(self._free_signs)
             self._sign_of[meaning] = sign
             self.meaning_of[sign] = meaning
         return sign

@@ -69,6 +69,11 @@ def _split_piece(piece: str, tokens: list[str]) -> None:
     tokens.extend(reversed(tail))
 
 
+def is_abbreviation(token: str) -> bool:
+    """Whether the full stop at the end of this token stays with it."""
+    return _ABBREVIATION.fullmatch(token) is not None
+
+
 def show_empty_lines(text: str) -> str:
     """The text with a token of its own for each run of empty lines."""
     return _EMPTY_LINES.sub(f" {END_OF_SENTENCE} ", text.replace("\r\n", "\n"))

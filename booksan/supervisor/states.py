@@ -2,6 +2,8 @@
 
 from enum import StrEnum
 
+from booksan.errors import EXIT_CANNOT_START as EXIT_CANNOT_START
+
 
 class HostState(StrEnum):
     STARTING = "starting"
@@ -23,6 +25,3 @@ EXIT_GAVE_UP = 70
 
 #: The data directory belongs to another supervisor, or workers of an earlier one still live.
 EXIT_LOCKED = 75
-
-#: Bad configuration: starting again cannot help. Workers use it too.
-EXIT_CANNOT_START = 78

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from booksan.errors import StateError, UsageError
+from booksan.errors import EXIT_CANNOT_START, StateError, UsageError
 from booksan.state.shard import ShardStore, lock_shard
 from booksan.tickets import load_secret
 from booksan.transport.spool import Spool
@@ -19,8 +19,6 @@ from booksan.worker.settings import Settings
 
 log = logging.getLogger("booksan.worker")
 
-#: The supervisor does not restart a worker that says it cannot even start.
-EXIT_CANNOT_START = 78
 #: Seconds that an idle worker waits before it looks at its clock again.
 IDLE_SECONDS = 5.0
 #: Seconds to wait when the machine, not a message, is the trouble: first and longest.
@@ -58,7 +56,7 @@ class Life:
             first = False
 
     def _work(self, *, suspicious: bool) -> None:
-        settings = Settings(synchronous=os.environ.get("BOOKSAN_SYNCHRONOUS", "FULL"))
+        settings = Settings.from_environment()
         with Spool(self.root, sync=settings.synchronous != "OFF") as transport:
             store = ShardStore(self.root, self.stage, self.shard, synchronous=settings.synchronous)
             try:

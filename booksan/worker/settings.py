@@ -1,5 +1,6 @@
 """What can be tuned about a worker, with units and reasons."""
 
+import os
 from dataclasses import dataclass
 
 
@@ -21,3 +22,11 @@ class Settings:
     tick: float = 30.0
     #: SQLite's: FULL survives power failures, NORMAL and OFF survive only kills.
     synchronous: str = "FULL"
+
+    @classmethod
+    def from_environment(cls) -> "Settings":
+        """With what the user, or a test, asks for by environment variables."""
+        return cls(
+            synchronous=os.environ.get("BOOKSAN_SYNCHRONOUS", cls.synchronous),
+            publish_chunk=int(os.environ.get("BOOKSAN_PUBLISH_CHUNK", cls.publish_chunk)),
+        )

@@ -87,7 +87,7 @@ class Grammar:
         Then it holds no blank line and no CR but in quotes and line ends, and ends with a LF.
         """
         parts = data.split(b'"')
-        if len(parts) % 2 == 0 or not self._plain(parts[::2]):
+        if parts[-1][-1:] != b"\n" or len(parts) % 2 == 0 or not self._plain(parts[::2]):
             return 0
         outside = b"".join(parts[::2])
         if outside.count(b"\r") != outside.count(b"\r\n"):

@@ -58,6 +58,11 @@ class Place:
     def state(self) -> Path:
         return self.root / "state"
 
+    @property
+    def data(self) -> Path:
+        """For `--data-dir`."""
+        return self.root / "data"
+
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         # The terminal of whoever runs the tests must not show in the results.
         kept = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR", "TERM")}

@@ -154,7 +154,7 @@ COUNTED = (
         reviews_with(b"\xc3,A,1,2,\n"),
     ),
     Counted(
-        "open quote in the middle", 1, reviews=reviews_with(b'7,The Old Mill,1,2,"never closed\n')
+        "open quote in the middle", 2, reviews=reviews_with(b'7,The Old Mill,1,2,"never closed\n')
     ),
     Counted("open quote at the end", 1, reviews=REVIEWS + b'7,The Old Mill,1,2,"never\nclosed\n'),
     Counted("text after a quote", 2, books_with(b'"A"x,,,,,\n', b'"A" ,,X,,1,Y\n')),

@@ -109,6 +109,15 @@ def test_batches_are_filled() -> None:
     assert [len(batch.data) for batch in cut(data, batch_lines=1200)] == [6600, 4400]
 
 
+def test_an_over_long_record_is_cut_off_and_gets_a_batch_of_its_own() -> None:
+    data = b'a\n"12345678\n,"\nb\n'
+    assert cut(data, limit=5) == [
+        Batch(0, 2, b"a\n"),
+        Batch(2, 12, b'"123456\n'),
+        Batch(12, 17, b',"\nb\n'),
+    ]
+
+
 def test_a_file_without_rows_gives_no_batches() -> None:
     assert cut(b"") == []
     assert cut(b"\n\r\n" * 1000, batch_bytes=10) == []

@@ -27,10 +27,10 @@ ALPHABET = [b'"', b'"', b",", b"\r", b"\n", b"\r\n", b"a", b"7", b"\0", b"\xff",
 
 #: Many quotes where they matter, so that what is inside and outside of them gets mixed up.
 DENSE = [b'"', b",", b"\n", b"a", b',"', b'",', b'"\n', b'a"', b'"\r\n', b"\r"]
-messy = st.one_of(
-    st.lists(st.sampled_from(alphabet), max_size=30).map(b"".join) for alphabet in (DENSE, ALPHABET)
+messy = st.sampled_from([DENSE, ALPHABET]).flatmap(
+    lambda alphabet: st.lists(st.sampled_from(alphabet), max_size=30).map(b"".join)
 )
-thorough = settings(max_examples=400, deadline=None)
+thorough = settings(max_examples=200, deadline=None)
 limits = st.sampled_from([1, 2, 3, 4, 5, 8, 13, MAX_RECORD])
 
 
@@ -188,12 +188,14 @@ def test_a_table_may_hold_quotes_and_either_line_end() -> None:
     assert grammar(b",").table_rows(data, 3) == 0
 
 
-@pytest.mark.parametrize("data", [b'a",",\n"x\n', b'"a"x",\n",\n', b'"a"\rx",\n",\n'])
+@pytest.mark.parametrize("data", [b'a",",\n"x\n', b'"a"x,"\n",\n', b'"a"\ra,"\n",\n'])
 def test_quotes_that_do_not_open_or_close_are_not_plain(data: bytes) -> None:
     assert grammar(b",").plain_run(data) == 0
 
 
-@pytest.mark.parametrize("data", [b"a\rb,c\n", b"a,b\r\r\n", b"a,b\n\n", b"a,b", b'a,b\n"c,d\n'])
+@pytest.mark.parametrize(
+    "data", [b"a\rb,c\n", b"a,b\r\r\n", b"a,b\n\n", b",\na", b"a,b", b'a,b\n"c,d\n']
+)
 def test_what_readers_may_see_differently_is_no_table(data: bytes) -> None:
     assert grammar(b",").table_rows(data, 2) == 0
 

@@ -317,6 +317,15 @@ def test_an_acknowledged_message_that_vanished_is_an_error(root: Path) -> None:
             consumer.acknowledge(deliveries)
 
 
+def test_a_consumer_forgets_what_it_acknowledged(root: Path) -> None:
+    with Spool(root) as spool, spool.consume("work") as consumer:
+        spool.publish([Outgoing("work", b"x")])
+        deliveries = consumer.receive(1, MIB, 0)
+        consumer.acknowledge(deliveries)
+        with pytest.raises(TransportError, match="does not hold it"):
+            consumer.acknowledge(deliveries)
+
+
 def test_files_that_are_no_messages_are_left_alone(root: Path) -> None:
     with Spool(root) as spool, spool.consume("work") as consumer:
         (root / "queues/work/messages/.DS_Store").write_bytes(b"?")

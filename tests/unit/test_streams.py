@@ -70,7 +70,7 @@ def check(stream: Stream, model: Model, alphabet: list[Message], depth: int) -> 
 def test_every_sequence_of_messages_is_judged_as_by_sets() -> None:
     batches = [batch(0), batch(1), batch(2), batch(1, "another")]
     ends = [end(length) for length in range(4)]
-    assert check(Stream(SENDER), Model(), batches + ends, 5) > 5000
+    assert check(Stream(SENDER), Model(), batches + ends, 6) > 20_000
 
 
 def played(messages: tuple[Message, ...]) -> list[bool]:

@@ -1,0 +1,116 @@
+"""A file is there whole or not at all, and what was there before stays until then."""
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from booksan.files import sync_directory, write_atomically
+
+
+class Full(Exception):
+    """The disk, in these tests."""
+
+
+def half_then_full(file: BinaryIO) -> None:
+    file.write(b"half of the")
+    file.flush()
+    raise Full
+
+
+def only_file(directory: Path) -> bytes:
+    (path,) = directory.iterdir()
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("content", [b"", b"text\n", b"\0\xff" * 100_000])
+def test_bytes_are_written_as_they_are(tmp_path: Path, content: bytes) -> None:
+    write_atomically(tmp_path / "q1.csv", content)
+    assert (tmp_path / "q1.csv").read_bytes() == only_file(tmp_path) == content
+
+
+def test_a_writer_writes_piece_by_piece(tmp_path: Path) -> None:
+    def pieces(file: BinaryIO) -> None:
+        for piece in (b"a", b"b", b"c"):
+            file.write(piece)
+
+    write_atomically(tmp_path / "q1.csv", pieces)
+    assert only_file(tmp_path) == b"abc"
+
+
+def test_an_old_file_is_replaced(tmp_path: Path) -> None:
+    write_atomically(tmp_path / "q1.csv", b"a long old content")
+    write_atomically(tmp_path / "q1.csv", b"new")
+    assert only_file(tmp_path) == b"new"
+
+
+@pytest.mark.parametrize("error", [Full, KeyboardInterrupt, OSError])
+def test_pitfall_a_torn_write_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    def write(file: BinaryIO) -> None:
+        file.write(b"half of the")
+        raise error
+
+    write_atomically(tmp_path / "q1.csv", b"old")
+    with pytest.raises(error):
+        write_atomically(tmp_path / "q1.csv", write)
+    assert only_file(tmp_path) == b"old"
+
+
+def test_a_failing_first_write_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(Full):
+        write_atomically(tmp_path / "q1.csv", half_then_full)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_failing_disk_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("no space")
+
+    write_atomically(tmp_path / "q1.csv", b"old")
+    monkeypatch.setattr(*((os, "fsync") if step == "fsync" else (Path, "replace")), fail)
+    with pytest.raises(OSError, match="no space"):
+        write_atomically(tmp_path / "q1.csv", b"new")
+    assert only_file(tmp_path) == b"old"
+
+
+def test_a_file_does_not_replace_a_directory(tmp_path: Path) -> None:
+    (tmp_path / "q1.csv").mkdir()
+    with pytest.raises(OSError, match=r"q1\.csv"):
+        write_atomically(tmp_path / "q1.csv", b"new")
+    assert [path.name for path in tmp_path.iterdir()] == ["q1.csv"]
+
+
+def test_pitfall_content_is_synced_before_it_gets_its_name_and_the_name_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, replace = os.fsync, Path.replace
+
+    def watched_fsync(descriptor: int) -> None:
+        found = os.fstat(descriptor)
+        name = "directory" if stat.S_ISDIR(found.st_mode) else f"file {found.st_size}"
+        steps.append(f"sync {name}")
+        fsync(descriptor)
+
+    def watched_replace(self: Path, target: Path) -> Path:
+        steps.append("rename")
+        return replace(self, target)
+
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(Path, "replace", watched_replace)
+    write_atomically(tmp_path / "q1.csv", b"12345")
+    assert steps == ["sync file 5", "rename", "sync directory"]
+
+
+def test_a_directory_can_be_synced_and_a_file_is_none(tmp_path: Path) -> None:
+    sync_directory(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(NotADirectoryError):
+        sync_directory(tmp_path / "file")

@@ -1,0 +1,233 @@
+"""A data set is declared once; mistakes in it, and in its parameters, are found at once."""
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+import pytest
+
+from booksan.errors import UsageError
+from booksan.messages import Message
+from booksan.spec import Spec
+from booksan.stages.datasets import dataset_named, datasets
+from booksan.stages.graph import (
+    ColumnType,
+    Dataset,
+    Keyed,
+    Param,
+    Params,
+    Query,
+    Source,
+    Stage,
+    queue_name,
+)
+from booksan.stages.operator import Operator, Stateless
+from tests.unit.test_spec import make_spec
+
+
+def no_rows(frame: pl.DataFrame, params: Params) -> dict[str, Keyed]:
+    return {}
+
+
+class Pure(Stateless):
+    def transform(self, message: Message) -> dict[str, Keyed]:
+        return {}
+
+
+HOME = Stage("results", ("games", "players", "q1-pure", "q2-best"), Operator, keyed=False)
+Q1 = Query("q1", "q1-pure", {"game": ColumnType.TEXT, "n": ColumnType.INTEGER}, ("n",), "games")
+DATASET = Dataset(
+    name="chess",
+    version=3,
+    sources=(Source("games", ("id",), no_rows), Source("players", ("id",), no_rows)),
+    stages=(
+        Stage("q1-pure", ("games",), Pure),
+        Stage("q2-join", ("games", "players"), Operator, joins=("games",)),
+        Stage("q2-best", ("q2-join",), Operator, keyed=False),
+        HOME,
+    ),
+    queries=(Q1, replace(Q1, name="q2", stage="q2-best")),
+    params=(
+        Param("q1.name", "Anna", "a name"),
+        Param("q1.games", 10, "how many", 0, 100),
+        Param("q2.share", 0.5, "how much", 0, 1),
+    ),
+)
+
+
+def spec(client: str = "client-1") -> Spec:
+    return make_spec(client, shards={"q1-pure": 2, "q2-join": 3, "q2-best": 4, "results": 5})
+
+
+def test_all_declared_data_sets_are_sound() -> None:
+    assert "books" in datasets()
+    assert all(dataset_named(name).name == name for name in datasets())
+
+
+def test_an_unknown_data_set_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"no data set 'bokos'.*books"):
+        dataset_named("bokos")
+
+
+def test_without_settings_parameters_have_their_defaults() -> None:
+    assert DATASET.parse_params([]) == {"q1.name": "Anna", "q1.games": 10, "q2.share": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("q1.name=Bob", "Bob"),
+        ("q1.name=", ""),
+        ("q1.name= a=b ", " a=b "),
+        ("q1.name=7", "7"),
+        ("q1.games=0", 0),
+        ("q1.games=100", 100),
+        ("q1.games=+7", 7),
+        ("q2.share=0", 0.0),
+        ("q2.share=1", 1.0),
+        ("q2.share=1e-3", 0.001),
+    ],
+)
+def test_a_setting_has_the_type_of_its_default(setting: str, value: object) -> None:
+    found = DATASET.parse_params([setting])[setting.partition("=")[0]]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_the_last_setting_of_a_parameter_counts_and_the_defaults_stay() -> None:
+    found = DATASET.parse_params(["q1.games=1", "q1.games=2"])
+    assert found["q1.games"] == 2
+    assert DATASET.defaults["q1.games"] == 10
+
+
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("q1.games", "takes name=value"),
+        ("", "takes name=value"),
+        ("=5", "no parameter ''"),
+        ("q9.games=5", "no parameter 'q9.games'; it has: q1.games, q1.name, q2.share"),
+        ("Q1.games=5", "no parameter"),
+        ("q1.games=", "q1.games must be a whole number, not ''"),
+        ("q1.games=ten", "must be a whole number"),
+        ("q1.games=1.5", "must be a whole number"),
+        ("q1.games=1e1", "must be a whole number"),
+        ("q1.games=-1", "must be between 0 and 100, not -1"),
+        ("q1.games=101", "must be between 0 and 100"),
+        ("q1.games=" + "9" * 5000, "must be a whole number"),
+        ("q2.share=half", "must be a number"),
+        ("q2.share=nan", "must be between 0 and 1"),
+        ("q2.share=inf", "must be between 0 and 1"),
+        ("q2.share=-1e-9", "must be between 0 and 1"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused(setting: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        DATASET.parse_params([setting])
+
+
+def test_a_query_tells_what_it_answers() -> None:
+    query = replace(Q1, about="%(q1.games)s games of '%(q1.name)s', %(q2.share)g")
+    assert query.describe(DATASET.defaults) == "10 games of 'Anna', 0.5"
+    for known in datasets().values():
+        for each in known.queries:
+            assert "%" not in each.describe(known.defaults)
+
+
+def test_rows_are_sorted_by_the_order_and_then_by_the_rest() -> None:
+    assert Q1.sorted_by == ("n", "game")
+
+
+def test_lists_are_kept_as_text() -> None:
+    assert [kind.sql for kind in ColumnType] == ["TEXT", "INTEGER", "REAL", "TEXT"]
+
+
+def test_receivers_are_those_who_read_an_input() -> None:
+    readers = {name: [stage.name for stage in them] for name, them in DATASET.receivers.items()}
+    assert readers == {
+        "games": ["q1-pure", "q2-join", "results"],
+        "players": ["q2-join", "results"],
+        "q1-pure": ["results"],
+        "q2-join": ["q2-best"],
+        "q2-best": ["results"],
+        "results": [],
+    }
+
+
+def test_only_what_comes_after_a_joined_source_needs_a_permit() -> None:
+    assert not DATASET.permit_needed("games")
+    assert DATASET.permit_needed("players")
+    stages = tuple(replace(stage, joins=()) for stage in DATASET.stages)
+    assert not replace(DATASET, stages=stages).permit_needed("players")
+    assert [stage.name for stage in DATASET.joiners("games")] == ["q2-join"]
+    assert DATASET.joiners("players") == ()
+
+
+def test_all_gateways_together_are_one_sender() -> None:
+    assert DATASET.senders("games", spec()) == ("gateway/games",)
+
+
+def test_every_shard_of_a_keyed_stage_works_for_every_client() -> None:
+    assert DATASET.senders("q2-join", spec()) == ("q2-join/0", "q2-join/1", "q2-join/2")
+    assert DATASET.shards_of("q2-join", spec()) == (0, 1, 2)
+
+
+def test_one_shard_of_a_stage_with_one_result_works_for_a_client() -> None:
+    used = set()
+    for number in range(40):
+        each = spec(f"client-{number}")
+        (shard,) = DATASET.shards_of("q2-best", each)
+        assert DATASET.senders("q2-best", each) == (f"q2-best/{shard}",)
+        assert shard == each.shard_for_client("q2-best")
+        used.add(shard)
+    assert used == {0, 1, 2, 3}
+
+
+def test_a_queue_is_named_after_its_shard() -> None:
+    assert queue_name("q3-join", 12) == "q3-join.12"
+
+
+def test_the_declaration_of_the_example_is_sound() -> None:
+    DATASET.check()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"sources": DATASET.sources * 2}, "named twice"),
+        ({"stages": (DATASET.stages[0], *DATASET.stages)}, "named twice"),
+        (
+            {"stages": (Stage("games", ("players",), Operator), *DATASET.stages)},
+            "named twice",
+        ),
+        (
+            {"stages": (Stage("q0", ("moves",), Operator), *DATASET.stages)},
+            r"q0 reads \['moves'\], which no source or earlier stage provides",
+        ),
+        (
+            {"stages": (Stage("q0", ("q2-join",), Operator), *DATASET.stages)},
+            "no source or earlier stage",
+        ),
+        ({"stages": (Stage("q0", ("q0",), Operator), *DATASET.stages)}, "no source or earlier"),
+        (
+            {"stages": (Stage("q0", ("games", "players"), Pure), *DATASET.stages)},
+            "q0 is stateless and must read one source",
+        ),
+        ({"stages": (Stage("q0", (), Pure), *DATASET.stages)}, "stateless"),
+        (
+            {"stages": (*DATASET.stages[:1], Stage("q0", ("q1-pure",), Pure), HOME)},
+            "no source or earlier|stateless",
+        ),
+        ({"stages": DATASET.stages[:-1], "queries": ()}, "the last stage must be 'results'"),
+        ({"stages": (), "queries": ()}, "the last stage must be 'results'"),
+        (
+            {"stages": (*DATASET.stages, Stage("late", ("games",), Operator))},
+            "the last stage must be 'results'",
+        ),
+        ({"queries": (replace(Q1, stage="q2-join"),)}, "q1 has no stage q2-join"),
+        ({"queries": (replace(Q1, stage="nowhere"),)}, "q1 has no stage nowhere"),
+    ],
+)
+def test_a_mistake_in_a_declaration_is_found(change: dict[str, Any], reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        replace(DATASET, **change).check()

@@ -1,0 +1,215 @@
+"""A shard remembers who is gone, who failed, and which message it fights with."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from booksan.errors import StateError
+from booksan.state import outbox
+from booksan.state.shard import TOMBSTONE_MARGIN, ShardStore, lock_shard
+
+EXPIRES = 1_000_000
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[ShardStore]:
+    made = ShardStore(tmp_path, "q3-join", 1, synchronous="OFF")
+    yield made
+    made.close()
+
+
+def reopened(store: ShardStore, tmp_path: Path) -> ShardStore:
+    """As after a death: nothing is said before."""
+    store.close()
+    return ShardStore(tmp_path, "q3-join", 1, synchronous="OFF")
+
+
+def posted(store: ShardStore) -> list[tuple[str, bytes]]:
+    return [(each.queue, each.body) for chunk in outbox.chunks(store.db) for each in chunk]
+
+
+def test_pitfall_a_tombstone_survives_restarts(store: ShardStore, tmp_path: Path) -> None:
+    """A list in memory only would let late messages bring the state back."""
+    assert not store.is_gone("a")
+    store.bury("a", "done", EXPIRES, [])
+    for _ in range(2):
+        store = reopened(store, tmp_path)
+        assert store.is_gone("a")
+        assert store.how_gone("a") == "done"
+        assert not store.is_gone("b")
+        assert store.how_gone("b") is None
+    store.close()
+
+
+def test_shards_have_tombstones_of_their_own(store: ShardStore, tmp_path: Path) -> None:
+    store.bury("a", "done", EXPIRES, [])
+    for stage, shard in (("q3-join", 2), ("q4-top", 1)):
+        other = ShardStore(tmp_path, stage, shard, synchronous="OFF")
+        assert not other.is_gone("a")
+        other.close()
+
+
+def test_a_tombstone_and_its_messages_commit_together(store: ShardStore, tmp_path: Path) -> None:
+    impossible = [("q4-top.0", b"gone"), ("q4-top.1", None)]
+    with pytest.raises(sqlite3.IntegrityError):
+        store.bury("a", "done", EXPIRES, impossible)  # type: ignore[arg-type]
+    assert not store.is_gone("a")
+    again = reopened(store, tmp_path)
+    assert not again.is_gone("a")
+    assert posted(again) == []
+    again.bury("a", "done", EXPIRES, [("q4-top.0", b"gone")])
+    again = reopened(again, tmp_path)
+    assert again.is_gone("a")
+    assert posted(again) == [("q4-top.0", b"gone")]
+    again.close()
+
+
+def test_burying_twice_keeps_the_first_word(store: ShardStore) -> None:
+    store.bury("a", "cancelled", EXPIRES, [])
+    store.bury("a", "done", EXPIRES, [])
+    assert store.how_gone("a") == "cancelled"
+
+
+def test_a_tombstone_outlives_the_hard_expiry(store: ShardStore, tmp_path: Path) -> None:
+    store.bury("a", "done", EXPIRES, [])
+    store.prune(EXPIRES + 1)
+    store.prune(EXPIRES + TOMBSTONE_MARGIN)
+    assert store.is_gone("a")
+    again = reopened(store, tmp_path)
+    assert again.is_gone("a")
+    again.close()
+
+
+def test_pitfall_tombstones_do_not_fill_the_disk_for_ever(
+    store: ShardStore, tmp_path: Path
+) -> None:
+    store.bury("old", "done", EXPIRES, [])
+    store.bury("young", "done", EXPIRES + 10, [])
+    store.prune(EXPIRES + TOMBSTONE_MARGIN + 1)
+    assert not store.is_gone("old")
+    assert store.is_gone("young")
+    again = reopened(store, tmp_path)
+    assert not again.is_gone("old")
+    assert again.is_gone("young")
+    again.close()
+
+
+def test_pruning_goes_by_the_wall_clock(store: ShardStore) -> None:
+    store.bury("past", "done", 0, [])
+    store.bury("future", "done", 2**40, [])
+    store.prune()
+    assert not store.is_gone("past")
+    assert store.is_gone("future")
+
+
+def test_a_failure_is_remembered_and_reported_once(store: ShardStore, tmp_path: Path) -> None:
+    store.fail("a", "first reason", [("results.0", b"report")])
+    again = reopened(store, tmp_path)
+    assert again.is_failed("a")
+    assert not again.is_failed("b")
+    assert not again.is_gone("a")
+    assert posted(again) == [("results.0", b"report")]
+    again.fail("a", "second reason", [])
+    reasons = again.db.execute("SELECT reason FROM failures").fetchall()
+    assert reasons == [("first reason",)]
+    again.close()
+
+
+def test_a_failure_and_its_report_commit_together(store: ShardStore, tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.IntegrityError):
+        store.fail("a", "reason", [("results.0", None)])  # type: ignore[list-item]
+    assert not store.is_failed("a")
+    again = reopened(store, tmp_path)
+    assert not again.is_failed("a")
+    again.close()
+
+
+def test_a_client_that_is_gone_is_not_failed_any_more(store: ShardStore, tmp_path: Path) -> None:
+    store.fail("a", "reason", [])
+    store.bury("a", "cancelled", EXPIRES, [])
+    assert not store.is_failed("a")
+    again = reopened(store, tmp_path)
+    assert not again.is_failed("a")
+    assert again.is_gone("a")
+    again.close()
+
+
+def test_attempts_are_counted_by_message_across_restarts(
+    store: ShardStore, tmp_path: Path
+) -> None:
+    assert store.count_attempt("m1", "ValueError: a") == 1
+    assert store.count_attempt("m2", "ValueError: b") == 1
+    again = reopened(store, tmp_path)
+    assert again.count_attempt("m1", "KeyError: c") == 2
+    errors = dict(again.db.execute("SELECT message, error FROM attempts"))
+    assert errors == {"m1": "KeyError: c", "m2": "ValueError: b"}
+    again.forget_attempts("m1")
+    again.forget_attempts("never seen")
+    assert again.count_attempt("m1", "KeyError: c") == 1
+    assert again.count_attempt("m2", "ValueError: b") == 2
+    again.close()
+
+
+def test_ten_deaths_in_a_row_are_counted(store: ShardStore, tmp_path: Path) -> None:
+    for deaths in range(11):
+        assert store.take_in_hand("m1") == deaths
+        store = reopened(store, tmp_path)
+    store.close()
+
+
+def test_a_message_that_was_handled_between_begins_the_row_anew(
+    store: ShardStore, tmp_path: Path
+) -> None:
+    assert [store.take_in_hand("m1") for _ in range(3)] == [0, 1, 2]
+    store = reopened(store, tmp_path)
+    assert store.take_in_hand("m2") == 0
+    assert store.take_in_hand("m1") == 0
+    assert store.take_in_hand("m1") == 1
+    store.close()
+
+
+def test_what_was_put_down_has_caused_no_death(store: ShardStore, tmp_path: Path) -> None:
+    store.take_in_hand("m1")
+    assert store.take_in_hand("m1") == 1
+    store.put_down()
+    store.put_down()
+    store = reopened(store, tmp_path)
+    assert store.take_in_hand("m1") == 0
+    store.close()
+
+
+def test_the_first_life_has_no_bad_end_before_it(store: ShardStore) -> None:
+    assert store.begin_life() is False
+
+
+def test_a_life_without_an_end_was_cut_short(store: ShardStore, tmp_path: Path) -> None:
+    store.begin_life()
+    for _ in range(2):
+        store = reopened(store, tmp_path)
+        assert store.begin_life() is True
+    store.end_life()
+    store = reopened(store, tmp_path)
+    assert store.begin_life() is False
+    store = reopened(store, tmp_path)
+    assert store.begin_life() is True
+    store.close()
+
+
+def test_pitfall_two_generations_of_a_shard_never_work_at_once(tmp_path: Path) -> None:
+    first = lock_shard(tmp_path, "q3-join", 1)
+    with pytest.raises(StateError, match=r"q3-join\.1 is being worked on by another process"):
+        lock_shard(tmp_path, "q3-join", 1)
+    others = [lock_shard(tmp_path, "q3-join", 0), lock_shard(tmp_path, "q4-top", 1)]
+    os.close(first)
+    os.close(lock_shard(tmp_path, "q3-join", 1))
+    for descriptor in others:
+        os.close(descriptor)
+
+
+def test_a_lock_is_not_handed_down_to_children(tmp_path: Path) -> None:
+    descriptor = lock_shard(tmp_path, "q3-join", 1)
+    assert not os.get_inheritable(descriptor)
+    os.close(descriptor)
