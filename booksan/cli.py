@@ -22,10 +22,10 @@ generate = typer.Typer(no_args_is_help=True, help="Makes seeded data sets to try
 app.add_typer(generate, name="generate")
 app.add_typer(bench, name="bench")
 
-EXIT_CODES = """
-Exit codes: 0 done; 1 internal error; 2 usage; 3 the input is not usable; 4 too many rejected
-rows; 5 the run failed; 6 no space left; 130 interrupted.
-"""
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 internal error; 2 usage; 3 the input is not usable; 4 too many rejected "
+    "rows; 5 the run failed; 6 no space left; 130 interrupted."
+)
 
 
 def _version(wanted: bool) -> None:
@@ -46,19 +46,22 @@ def booksan_app(
 
 @app.command(epilog=EXIT_CODES)
 def run(
-    dataset: Annotated[str, typer.Argument(help="The data set: books.")],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="The data set: books.")],
     files: Annotated[
         list[Path],
         typer.Argument(
             # An unreadable file is found later, as a matter of the input and not of usage.
             readable=False,
+            metavar="FILES",
             help="Its files in order, plain or .gz; for books BOOKS_CSV REVIEWS_CSV.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory for the answers, q1.csv and so on.")],
     workers: Annotated[
         int | None,
-        typer.Option(min=1, max=64, help="Processes for the costly stage. [default: all cores]"),
+        typer.Option(
+            min=1, max=64, help="Processes for the costly stage.", show_default="one for each core"
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None,
@@ -70,11 +73,13 @@ def run(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Where the work is kept until it is done. [default: the state directory]"
+            help="Where the work is kept until it is done.",
+            show_default="in the user's state directory",
         ),
     ] = None,
     max_rejected: Annotated[
-        int | None, typer.Option(min=0, help="Stop when more rows are rejected.")
+        int | None,
+        typer.Option(min=0, help="Stop when more rows are rejected.", show_default="no limit"),
     ] = None,
     batch_bytes: Annotated[
         int | None, typer.Option(min=1, max=4 * 1024 * 1024, help="Size of a batch.", hidden=True)

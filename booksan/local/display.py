@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -38,15 +38,25 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
 
 
 class PatientConsole(Console):
-    """Goes on in silence when nobody reads any more; by default rich would end the process."""
+    """Falls silent when its output cannot be written: the run and its files matter more."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        try:
+            super().print(*objects, **options)
+        except OSError:
+            self._fall_silent()
 
     def on_broken_pipe(self) -> None:
+        """Instead of ending the process, which rich does."""
+        self._fall_silent()
+
+    def _fall_silent(self) -> None:
         self.quiet = True
         mute(self.file)
 
 
 def mute(stream: IO[str]) -> None:
-    """Lets a stream that nobody reads any more be flushed without an error at exit."""
+    """Lets a stream that cannot be written any more be flushed without an error at exit."""
     with Path(os.devnull).open("w") as sink:
         os.dup2(sink.fileno(), stream.fileno())
 
@@ -107,14 +117,20 @@ class RunDisplay:
         for name, source in status.sources.items():
             rejected = f", {source.rejected:,} rejected" if source.rejected else ""
             self._bars.update(self._tasks[name], detail=f"{source.rows:,} rows{rejected}")
+        streams = list(stage_progress(root, spec.client))
+        with_database = {stream.stage for stream in streams}
         done: dict[str, int] = {}
         total: dict[str, int] = {}
-        for stream in stage_progress(root, spec.client):
+        for stream in streams:
+            sender, _, origin = stream.sender.partition("/")
             expected = stream.of_batches
             if expected is None:
-                expected = self._batches.get(stream.sender.partition("/")[2], 1)
-            done[stream.stage] = done.get(stream.stage, 0) + stream.batches
-            total[stream.stage] = total.get(stream.stage, 0) + max(expected, stream.batches)
+                expected = self._batches.get(origin, 1)
+            # A stage without a database is as far as the next one has heard from it.
+            silent = sender in spec.shards and sender not in with_database
+            for stage in (stream.stage, sender) if silent else (stream.stage,):
+                done[stage] = done.get(stage, 0) + stream.batches
+                total[stage] = total.get(stage, 0) + max(expected, stream.batches)
         for stage in spec.shards:
             if stage in done:
                 self._move_stage(self._bars, stage, done[stage], total[stage])
@@ -131,16 +147,22 @@ class RunDisplay:
             return
         about = f"{query.name}: {query.describe(self.params)}"
         if not rows:
-            self.out.print(Text(f"{about}: none"), Text(f"({path})", style="dim"))
+            self._tell(f"{about}: none")
             return
-        table = Table(title=Text(about), title_justify="left", caption_justify="left")
+        table = Table()
         for name, kind in query.columns.items():
             table.add_column(name, justify="left" if kind.sql == "TEXT" else "right")
         for row in rows[:ROWS_SHOWN]:
             table.add_row(*(_shown(value) for value in row))
         more = f"and {len(rows) - ROWS_SHOWN:,} more in " if len(rows) > ROWS_SHOWN else ""
-        table.caption = Text(f"{more}{path}")
+        self._tell(about)
         self.out.print(table)
+        self._tell(f"{more}{path}\n")
+
+    def _tell(self, text: str) -> None:
+        """A line is never wrapped, so that a path in it can be copied."""
+        if self.out is not None:
+            self.out.print(Text(text), soft_wrap=True)
 
     def note(self, text: str) -> None:
         self.err.print(Text(f"booksan: {text}"), soft_wrap=True)

@@ -1,6 +1,6 @@
 """What a chunk, the text between white space, does to the polarity of its text."""
 
-from booksan.sentiment.emoticons import continues_o, may_continue, may_go_on
+from booksan.sentiment.emoticons import LETTER_HEADS, continues_o, may_continue, may_go_on
 from booksan.sentiment.signs import BOOST, CONTINUE, OPEN, RESET, Signs
 from booksan.sentiment.table import Table
 from booksan.sentiment.tokens import (
@@ -29,19 +29,29 @@ class Chunks(Table[str]):
         self._special = signs.special
         known = (*signs.special, END_OF_SENTENCE.lower())
         self._cores = frozenset(token.strip(_EDGES) for token in known)
+        # The short cuts take for granted that no lexicon gives a polarity to what they cut off.
+        self._may_cut = all(signs.special.get(end, BOOST) == BOOST for end in (*_EDGES, "...", "s"))
 
     def work_out(self, key: str) -> str:
-        # All but the last are short cuts for what most new chunks are.
-        if key.isalpha() and len(key) > 2:
-            found = self._special.get(key.lower(), RESET)
-        elif self._is_unknown_word(key):
-            found = RESET
+        return (self._short_cut(key) if self._may_cut else None) or self._take_apart(key)
+
+    def _short_cut(self, chunk: str) -> str | None:
+        """The signs of most new chunks, without taking them apart."""
+        last = chunk[-1]
+        word = chunk[:-1] if last in ",.?" else chunk
+        if len(word) > 2 and word.isalpha():
+            lower = word.lower()
+            found = self._special.get(lower, RESET)
+            if last in LETTER_HEADS:
+                return found + OPEN
+            # A full stop may belong to the word, and make a known word of it or an unknown one.
+            if last != "." or lower not in self._cores:
+                return found
+        elif self._is_unknown_word(chunk):
             # By characters instead of tokens it may say yes too often, which does no harm.
-            if not key[0].isalnum() and may_continue(key):
-                found = CONTINUE + RESET
-        else:
-            return self._by_shorter(key) or self._take_apart(key)
-        return found + OPEN if may_go_on(key) else found
+            begin = CONTINUE if not chunk[0].isalnum() and may_continue(chunk) else ""
+            return begin + RESET + (OPEN if may_go_on(chunk) else "")
+        return self._by_shorter(chunk)
 
     def _is_unknown_word(self, chunk: str) -> bool:
         """Whether there is nothing here but an unknown word, of three letters or more.

@@ -56,6 +56,7 @@ _MARKS = (*SPELLINGS, SARCASM)
 # Too many words end with the "o" of "o_O", so it is no head: its rare rests stand for it.
 _HEADS = tuple({mark[:i] for mark in _MARKS for i in range(1, len(mark))} - {"o"})
 _RESTS_OF_O = ("_", ".O")
+LETTER_HEADS = frozenset(head for head in _HEADS if head.isalpha())
 _HEAD_ENDS = frozenset(head[-1] for head in _HEADS)
 _RESTS = frozenset(mark[i:] for mark in _MARKS for i in range(1, len(mark)))
 _MIDDLES = frozenset(rest[:i] for rest in _RESTS for i in range(1, len(rest)))

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, Self
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Self
 
 from booksan_client.errors import InputError
 from booksan_client.grammar import (
@@ -23,6 +23,9 @@ from booksan_client.grammar import (
     grammar,
     passes_limit,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 #: Bytes and lines of a batch: large enough that a request costs little, small enough to repeat.
 BATCH_BYTES = 2 * 1024 * 1024
@@ -67,7 +70,7 @@ class _Source(io.RawIOBase):
     def seekable(self) -> bool:
         return self._file.seekable()
 
-    def readinto(self, buffer: bytearray | memoryview, /) -> int:  # type: ignore[override]
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
         with _reading(self._path):
             return self._content.readinto(buffer)
 

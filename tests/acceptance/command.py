@@ -17,6 +17,7 @@ from tests.oracle.books import answers, rejected
 
 #: Seconds that anything may take, with the machine under load.
 PATIENCE = 90.0
+Words = list[str | Path]
 QUERIES = ("q1", "q2", "q3", "q4", "q5")
 
 
@@ -79,7 +80,7 @@ class Place:
     def _owns(self, process: psutil.Process) -> bool:
         try:
             found = process.environ().get("XDG_STATE_HOME") == str(self.state)
-            return found and process.status() != psutil.STATUS_ZOMBIE
+            return bool(found and process.status() != psutil.STATUS_ZOMBIE)
         except psutil.Error:
             return False
 
@@ -115,7 +116,7 @@ class Place:
 
     def ended(self, process: "subprocess.Popen[bytes]") -> Ended:
         out, err = process.communicate(timeout=PATIENCE)
-        ended = Ended(process.returncode, out.decode(), err.decode())
+        ended = Ended(process.returncode, (out or b"").decode(), err.decode())
         assert "Traceback" not in ended.out + ended.err, ended.err
         wait_until(lambda: not self.processes())
         return ended
@@ -127,6 +128,10 @@ def wait_until(true: Callable[[], object], patience: float = PATIENCE) -> None:
     while not true():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.005)
+
+
+def run_books(books: str | Path, reviews: str | Path, out: Path, *more: str | Path) -> Words:
+    return ["run", "books", books, reviews, "--out", out, *more]
 
 
 def settings(params: Mapping[str, object]) -> list[str]:

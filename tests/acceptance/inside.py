@@ -12,9 +12,9 @@ from tests.acceptance.command import Ended, Place
 
 def refuse(place: Place, arguments: Sequence[str | Path]) -> Ended:
     """Runs the command twice, the second time with `--json`; both must refuse in the same way."""
-    plain = _invoke(place, arguments)
+    plain = invoke(place, arguments)
     assert plain.out == ""
-    document = _invoke(place, [*arguments, "--json"])
+    document = invoke(place, [*arguments, "--json"])
     assert document.err == plain.err
     assert document.document == {"error": plain.message, "exit_code": plain.code}
     assert not place.leftovers()
@@ -23,13 +23,7 @@ def refuse(place: Place, arguments: Sequence[str | Path]) -> Ended:
 
 
 def invoke(place: Place, arguments: Sequence[str | Path]) -> Ended:
-    """Runs the command once; it must not begin anything."""
-    ended = _invoke(place, arguments)
-    assert not place.leftovers()
-    return ended
-
-
-def _invoke(place: Place, arguments: Sequence[str | Path]) -> Ended:
+    """Runs the command once."""
     handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     # The command sets the second variable; the runner puts both back.
     env = {"XDG_STATE_HOME": str(place.state), "POLARS_MAX_THREADS": "1"}

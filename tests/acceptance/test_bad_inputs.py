@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command import Place, check_answers, oracle_rejected, settings
+from tests.acceptance.command import Place, check_answers, oracle_rejected, run_books, settings
 from tests.acceptance.files import (
     BOOKS,
     BOOKS_HEADER,
@@ -92,7 +92,7 @@ def test_an_unusable_file_is_refused_with_one_line_that_names_it(
     case: Refused, place: Place
 ) -> None:
     paths = write_inputs(place.root, case.books, case.reviews)
-    ended = refuse(place, ["run", "books", *paths, "--out", place.out])
+    ended = refuse(place, run_books(*paths, place.out))
     assert ended.code == 3
     assert str(place.root / case.culprit) in ended.message
     assert case.says in ended.message
@@ -102,7 +102,7 @@ def test_an_unusable_file_is_refused_with_one_line_that_names_it(
 def test_a_name_in_gz_must_hold_gzip(place: Place) -> None:
     books, reviews = write_inputs(place.root)
     named = books.rename(place.root / "books.csv.gz")
-    ended = refuse(place, ["run", "books", named, reviews, "--out", place.out])
+    ended = refuse(place, run_books(named, reviews, place.out))
     assert ended.code == 3
     assert f"{named}: is named .gz but holds no gzip data" in ended.message
 
@@ -215,7 +215,7 @@ def test_rows_that_cannot_be_read_are_counted_and_the_rest_is_answered(
     case: Counted, place: Place
 ) -> None:
     books, reviews = case.write(place.root)
-    command = ["run", "books", books, reviews, "--out", place.out, *settings(PARAMS)]
+    command = run_books(books, reviews, place.out, *settings(PARAMS))
     ended = place.run([*command, "--json", "--workers", "1"])
     assert ended.code == 0, ended.err
     if books.read_bytes().startswith(b"\x1f\x8b"):
@@ -235,7 +235,7 @@ def test_a_gzip_file_that_breaks_off_late_is_named_and_a_whole_one_then_answered
     lines = [b"8,Winter,3,1,%b\n" % noise[at : at + 1000] for at in range(0, len(noise), 1000)]
     whole = gzip.compress(reviews_with(*lines), compresslevel=1)
     reviews.write_bytes(whole[: len(whole) - 1000])
-    command = ["run", "books", books, reviews, "--out", place.out, *settings(PARAMS)]
+    command = run_books(books, reviews, place.out, *settings(PARAMS))
     ended = place.run(command)
     assert ended.code == 3
     assert f"{reviews}: the gzip data is broken or cut short" in ended.message

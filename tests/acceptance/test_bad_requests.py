@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.acceptance.command import Place, check_answers, settings
+from tests.acceptance.command import Place, Words, check_answers, run_books, settings
 from tests.acceptance.files import PARAMS, books_with, write_inputs
 from tests.acceptance.inside import invoke, refuse
-
-Words = list[str | Path]
 
 
 class Inputs(NamedTuple):
@@ -23,7 +21,7 @@ class Inputs(NamedTuple):
     reviews: Path
 
     def command(self, *more: str | Path) -> Words:
-        return ["run", "books", self.books, self.reviews, "--out", self.place.out, *more]
+        return run_books(self.books, self.reviews, self.place.out, *more)
 
 
 @pytest.fixture
@@ -58,7 +56,7 @@ def data_dir_with(name: str) -> Callable[[Inputs], Words]:
 
 
 def out_is(path: Callable[[Inputs], Path]) -> Callable[[Inputs], Words]:
-    return lambda inputs: ["run", "books", inputs.books, inputs.reviews, "--out", path(inputs)]
+    return lambda inputs: run_books(inputs.books, inputs.reviews, path(inputs))
 
 
 def with_options(*options: str) -> Callable[[Inputs], Words]:
@@ -66,7 +64,7 @@ def with_options(*options: str) -> Callable[[Inputs], Words]:
 
 
 def in_place_of_books(path: str) -> Callable[[Inputs], Words]:
-    return lambda inputs: ["run", "books", path, inputs.reviews, "--out", inputs.place.out]
+    return lambda inputs: run_books(path, inputs.reviews, inputs.place.out)
 
 
 REFUSED: dict[str, tuple[Callable[[Inputs], Words], int, str]] = {
@@ -116,6 +114,7 @@ def test_an_impossible_option_is_named(option: str, value: str, inputs: Inputs) 
     assert ended.code == 2
     assert ended.out == ""
     assert option in ended.err
+    assert not inputs.place.leftovers()
 
 
 def _without_privileges() -> list[str]:
@@ -139,7 +138,7 @@ def test_an_unreadable_file_is_refused(inputs: Inputs) -> None:
 @pytest.mark.parametrize("below", ["", "deeper/still"])
 def test_an_unwritable_out_is_refused_before_the_work(below: str, inputs: Inputs) -> None:
     inputs.place.out.mkdir(0o500)
-    command = ["run", "books", inputs.books, inputs.reviews, "--out", inputs.place.out / below]
+    command = run_books(inputs.books, inputs.reviews, inputs.place.out / below)
     ended = inputs.place.run(command, before=_without_privileges())
     assert ended.code == 2
     assert f"{inputs.place.out} is not writable; name another one with --out" in ended.message
@@ -221,7 +220,7 @@ def test_no_space_for_the_answers_ends_the_run_and_room_lets_it_go_on(
     out = disk.path / "out"
     out.mkdir()
     filler = disk.fill()
-    command: Words = ["run", "books", inputs.books, inputs.reviews, "--out", out, *settings(PARAMS)]
+    command = run_books(inputs.books, inputs.reviews, out, *settings(PARAMS))
     ended = inputs.place.run(command)
     assert ended.code == 6
     assert f"{out}" in ended.message

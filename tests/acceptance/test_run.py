@@ -13,7 +13,15 @@ import polars as pl
 import pytest
 
 from booksan.generate.books import generate_books
-from tests.acceptance.command import PATIENCE, QUERIES, Place, check_answers, settings
+from tests.acceptance.command import (
+    PATIENCE,
+    QUERIES,
+    Place,
+    Words,
+    check_answers,
+    run_books,
+    settings,
+)
 from tests.acceptance.files import PARAMS, write_inputs
 from tests.oracle.books import answers
 
@@ -27,8 +35,8 @@ def generated(root: Path, seed: int, dirty: bool) -> tuple[Path, Path]:
 
 def command(
     place: Place, books: Path, reviews: Path, params: Mapping[str, object], *more: str
-) -> list[str | Path]:
-    return ["run", "books", books, reviews, "--out", place.out, *settings(params), *more]
+) -> Words:
+    return run_books(books, reviews, place.out, *settings(params), *more)
 
 
 @pytest.mark.parametrize(("seed", "dirty", "workers"), [(1, False, 1), (2, True, 3), (3, True, 1)])
@@ -53,12 +61,15 @@ def test_the_answers_on_real_rows_are_those_of_the_oracle(place: Place) -> None:
     check_answers(place.out, books, reviews, params)
 
 
+def packed(path: Path) -> Path:
+    zipped = path.with_name(f"{path.name}.gz")
+    zipped.write_bytes(gzip.compress(path.read_bytes()))
+    return zipped
+
+
 def test_gzip_files_and_other_batches_give_the_same_bytes_again(place: Place) -> None:
     books, reviews = generated(place.root, 4, True)
-    packed = [path.with_name(f"{path.name}.gz") for path in (books, reviews)]
-    for plain, zipped in zip((books, reviews), packed, strict=True):
-        zipped.write_bytes(gzip.compress(plain.read_bytes()))
-    assert place.run(command(place, *packed, SMALL)).code == 0
+    assert place.run(command(place, packed(books), packed(reviews), SMALL)).code == 0
     check_answers(place.out, books, reviews, SMALL)
     first = {path.name: path.read_bytes() for path in place.out.iterdir()}
     assert place.run(command(place, books, reviews, SMALL, "--batch-bytes", "9000")).code == 0
@@ -122,9 +133,10 @@ def test_without_a_terminal_there_are_answers_on_stdout_and_two_lines_on_stderr(
     assert "\x1b" not in ended.out + ended.err
     assert all(f"{name}: " in ended.out for name in QUERIES)
     assert "The Old Mill" in ended.out
+    assert f"{place.out}/q5.csv" in ended.out.splitlines()
 
 
-def on_a_terminal(place: Place, words: list[str | Path], **env: str) -> str:
+def on_a_terminal(place: Place, words: Words, **env: str) -> str:
     """What a terminal receives on stderr."""
     ours, theirs = pty.openpty()
     environment = place.environment({"TERM": "xterm-256color", "COLUMNS": "120"} | env)
@@ -194,13 +206,30 @@ def test_nobody_reading_the_output_does_not_end_the_run(place: Place) -> None:
     check_answers(place.out, books, reviews, PARAMS)
 
 
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_output_to_a_full_disk_does_not_end_the_run(stream: str, place: Place) -> None:
+    books, reviews = write_inputs(place.root)
+    words = [sys.executable, "-m", "booksan", *command(place, books, reviews, PARAMS)]
+    null = subprocess.DEVNULL
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            words,
+            stdout=full if stream == "stdout" else null,
+            stderr=full if stream == "stderr" else null,
+            env=place.environment(),
+            timeout=PATIENCE,
+        )
+    assert ended.returncode == 0
+    check_answers(place.out, books, reviews, PARAMS)
+
+
 def test_odd_words_in_data_parameters_and_paths_are_shown_as_they_are(place: Place) -> None:
     row = "Distributed \x1b[31m[/b] Żółw,,['[bold]X'],,2004,['Computers']\n"
     books, reviews = write_inputs(place.root)
     books.write_bytes(books.read_bytes() + row.encode())
     params = {**PARAMS, "q5.category": "[/i]Fiction"}
     odd = place.root / "[out] é"
-    words: list[str | Path] = ["run", "books", books, reviews, "--out", odd, *settings(params)]
+    words = run_books(books, reviews, odd, *settings(params))
     ended = place.run(words, env={"PYTHONIOENCODING": "ascii"})
     assert ended.code == 0, ended.err
     assert "[/b]" in ended.out

@@ -3,6 +3,7 @@
 import gzip
 import io
 import os
+import random
 import tracemalloc
 from pathlib import Path
 
@@ -208,13 +209,15 @@ def read_all(path: Path) -> list[Batch]:
         return list(Cutter(stream, 0))
 
 
-@pytest.mark.parametrize("damage", ["cut short", "checksum", "middle"])
+@pytest.mark.parametrize("damage", ["cut short", "checksum", "no such block"])
 def test_broken_gzip_is_an_error_that_names_the_file(tmp_path: Path, damage: str) -> None:
-    packed = bytearray(gzip.compress(os.urandom(200_000)))
+    packed = bytearray(gzip.compress(random.Random(7).randbytes(200_000)))
     if damage == "cut short":
         del packed[100_000:]
+    elif damage == "checksum":
+        packed[-8] ^= 0xFF
     else:
-        packed[-8 if damage == "checksum" else 15] ^= 0xFF
+        packed[10] = 0xFF
     path = tmp_path / "rows.csv.gz"
     path.write_bytes(packed)
     with pytest.raises(InputError, match=r"rows\.csv\.gz: the gzip data is broken"):

@@ -2,7 +2,7 @@
 
 import math
 import random
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_any_order_and_grouping_gives_the_bits_of_fsum(
     shuffled = data.draw(st.permutations(values))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
     borders = [0, *cuts, len(values)]
-    groups = [shuffled[a:b] for a, b in zip(borders, borders[1:], strict=False)]
+    groups = [shuffled[a:b] for a, b in pairwise(borders)]
     assert same(exact.mean(through_disk(groups), len(values)), expected)
 
 

@@ -208,6 +208,16 @@ def test_the_declaration_of_the_example_is_sound() -> None:
             {"stages": (Stage("q0", ("q2-join",), Operator), *DATASET.stages)},
             "no source or earlier stage",
         ),
+        (
+            {
+                "stages": (
+                    DATASET.stages[0],
+                    Stage("q0", ("q2-join",), Operator),
+                    *DATASET.stages[1:],
+                )
+            },
+            "no source or earlier stage",
+        ),
         ({"stages": (Stage("q0", ("q0",), Operator), *DATASET.stages)}, "no source or earlier"),
         (
             {"stages": (Stage("q0", ("games", "players"), Pure), *DATASET.stages)},

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from booksan.stages.literals import elements
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-messy = st.text(st.sampled_from("[]''',,,\"\\ \t\n()ab1.-+jx#é"), max_size=24)
+messy = st.text(st.sampled_from("[]''',,,\"\\ \t\n\r(){}:ab1.-+jx#é"), max_size=24)
+
+
+def is_container(part: object) -> bool:
+    return isinstance(part, list | tuple | set | dict)
 
 
 def by_definition(text: str) -> list[str]:
@@ -19,9 +23,9 @@ def by_definition(text: str) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, TypeError, SyntaxError):
         return [text]
-    if not isinstance(value, list) or any(isinstance(part, list | tuple) for part in value):
+    if not isinstance(value, list) or any(map(is_container, value)):
         return [text]
     return [str(part) for part in value if str(part)]
 
@@ -47,6 +51,8 @@ def test_a_list_comes_back_as_it_was_written(written: list[str]) -> None:
 @example("['a'] # comment")
 @example(r"['a\tb', 'a\zb']")
 @example("['a\nb']")
+@example("['a\rb']")
+@example("['a\r\nb']")
 @example("['''a\nb''']")
 def test_any_text_means_what_python_says(text: str) -> None:
     if text:
@@ -96,6 +102,8 @@ def test_lists_are_taken_apart(text: str, expected: list[str]) -> None:
         "['a', ['b']]",
         "[('a', 'b')]",
         "[{'b', 'a', 'c'}]",
+        "{[]: 1}",
+        "[{{}}]",
         "['\\ud800']",
         "[" * 500,
         "-" * 100_000 + "1",

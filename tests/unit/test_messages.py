@@ -113,6 +113,17 @@ def test_lengths_that_only_fit_in_sum_are_refused() -> None:
             decode(prefix + data[PREFIX.size :])
 
 
+def test_lengths_that_leave_bytes_over_are_refused() -> None:
+    """Also when the checksum covers them."""
+    data = raw(json.dumps(fields()).encode(), b"body")
+    magic, version, header, body, checksum = PREFIX.unpack_from(data)
+    assert decode(data).body == b"body"
+    for shorter in range(1, body + 1):
+        prefix = PREFIX.pack(magic, version, header, body - shorter, checksum)
+        with pytest.raises(MessageError):
+            decode(prefix + data[PREFIX.size :])
+
+
 def test_another_magic_or_version_is_named() -> None:
     data = encode(sample())
     with pytest.raises(MessageError, match="not a message of booksan"):

@@ -78,14 +78,16 @@ def test_a_missing_textblob_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) ->
         source.textblob_directory()
 
 
-def test_a_changed_lexicon_is_followed(copied: Path) -> None:
+@pytest.mark.parametrize("odd", ["", "!", ",", "s", "...", "'", "(", "ab.", "etc."])
+def test_a_changed_lexicon_is_followed(copied: Path, odd: str) -> None:
     path = copied / source.LEXICON
     xml = path.read_text("utf-8")
     new = (
         '<word form="book" pos="RB" polarity="0.3" subjectivity="0" intensity="1.7" />'
         '<word form="book" pos="JJ" polarity="-0.1" intensity="0.4" />'
         '<word form="not" pos="RB" polarity="0.1" intensity="1.1" />'
-        '<word form="no" polarity="-0.2" /><word form="!" pos="NN" polarity="0.9" />'
+        '<word form="no" polarity="-0.2" />'
+        f'<word form="{odd}" pos="NN" polarity="0.9" />'
         '<word form="x" pos="JJ" polarity="1e-3" /><word polarity="1" /></sentiment>'
     )
     path.write_text(xml.replace("</sentiment>", new), "utf-8")
@@ -97,7 +99,12 @@ def test_a_changed_lexicon_is_followed(copied: Path) -> None:
         modifier=sentiment.modifier,
         tokenizer=parser.find_tokens,
     )
-    texts = ["not a book, no good book! x", "no not book", *tangles(5, 1_000)]
+    texts = [
+        "not a book's, no good book!... x",
+        "no ab. book, no etc. book",
+        "(book",
+        *tangles(5, 500),
+    ]
     ours = Analyser(read_lexicon(path)).polarities(texts)
     assert ours == [theirs(text)[0] for text in texts]
     assert ours[0] != booksan.sentiment.polarity(texts[0])

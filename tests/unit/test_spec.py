@@ -64,9 +64,9 @@ def test_the_order_of_entries_does_not_change_the_text() -> None:
     spec = make_spec()
     turned = replace(
         spec,
-        params=dict(reversed(spec.params.items())),
-        columns=dict(reversed(spec.columns.items())),
-        shards=dict(reversed(spec.shards.items())),
+        params=dict(reversed(list(spec.params.items()))),
+        columns=dict(reversed(list(spec.columns.items()))),
+        shards=dict(reversed(list(spec.shards.items()))),
     )
     assert turned.json == spec.json
     assert turned.digest == spec.digest
