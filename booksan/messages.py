@@ -139,7 +139,7 @@ def decode(data: bytes) -> Message:
             data=fields["data"],
             body=body,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise MessageError(f"malformed header: {error!r}") from error
     _check(message)
     return message
@@ -172,8 +172,11 @@ def _check(message: Message) -> None:
         raise MessageError(f"malformed digest: {message.digest!r}")
     if not isinstance(message.data, dict):
         raise MessageError(f"malformed data: {message.data!r}")
-    if message.kind is Kind.CONTROL and message.data.get("control") not in set(Control):
-        raise MessageError(f"unknown control message: {message.data.get('control')!r}")
+    control = message.data.get("control")
+    if message.kind is Kind.CONTROL and (
+        not isinstance(control, str) or control not in set(Control)
+    ):
+        raise MessageError(f"unknown control message: {control!r}")
 
 
 def to_body(frame: "pl.DataFrame") -> bytes:
@@ -188,5 +191,5 @@ def to_frame(body: bytes) -> "pl.DataFrame":
 
     try:
         return pl.read_ipc_stream(io.BytesIO(body))
-    except (pl.exceptions.PolarsError, OSError) as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         raise MessageError(f"malformed body: {error}") from error

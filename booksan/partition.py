@@ -1,10 +1,10 @@
 """From rows for a stage to messages for its shards."""
 
-import zlib
 from collections.abc import Iterator, Mapping
 
 import polars as pl
 
+from booksan.hashing import shard_of
 from booksan.messages import MAX_MESSAGE, Kind, Message, digest_of, encode, to_body
 from booksan.spec import Spec
 from booksan.stages.graph import Dataset, Keyed, queue_name
@@ -18,13 +18,14 @@ def partition(
 ) -> Iterator[tuple[int, pl.DataFrame]]:
     """One frame, maybe empty, for every shard of the stage that works for this client."""
     shards = dataset.shards_of(stage, spec)
-    if len(shards) == 1 or keyed.key is None:
+    if len(shards) == 1:
         yield shards[0], keyed.frame
         return
+    assert keyed.key is not None, f"rows for {stage} need a key"
     # crc32 row by row, because the shard of a key may never depend on a library's version.
     keys = keyed.frame.get_column(keyed.key).to_list()
     count = len(shards)
-    chosen = pl.Series([zlib.crc32(key.encode()) % count for key in keys], dtype=pl.UInt32)
+    chosen = pl.Series([shard_of(key, count) for key in keys], dtype=pl.UInt32)
     for shard in shards:
         yield shard, keyed.frame.filter(chosen == shard)
 

@@ -88,6 +88,14 @@ def spec_from_json(text: str) -> Spec:
         )
         if any(count < 1 for count in spec.shards.values()):
             raise ValueError("a stage without shards")
-    except (KeyError, TypeError, ValueError, AttributeError, UsageError) as error:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+        UsageError,
+    ) as error:
         raise MessageError(f"not a client's spec: {error!r}") from error
     return spec

@@ -13,6 +13,7 @@ import secrets
 from pathlib import Path
 
 from booksan.errors import UsageError
+from booksan.files import sync_directory
 from booksan.spec import Spec, spec_from_json
 
 
@@ -30,7 +31,13 @@ def load_secret(root: Path) -> bytes:
         with contextlib.suppress(FileExistsError):
             os.link(temporary, path)
         temporary.unlink()
+        sync_directory(root)
     return path.read_bytes()
+
+
+def _bytes(text: str) -> bytes:
+    """Whatever a client sends has bytes, and only the right ones have the right signature."""
+    return text.encode(errors="surrogatepass")
 
 
 def _signature(secret: bytes, purpose: str, payload: bytes) -> str:
@@ -44,8 +51,8 @@ def sign_ticket(secret: bytes, spec: Spec) -> str:
 
 def open_ticket(secret: bytes, ticket: str) -> Spec:
     payload, _, signature = ticket.partition(".")
-    expected = _signature(secret, "ticket", payload.encode())
-    if not hmac.compare_digest(signature.encode(), expected.encode()):
+    expected = _signature(secret, "ticket", _bytes(payload))
+    if not hmac.compare_digest(_bytes(signature), expected.encode()):
         raise UsageError("the ticket was not signed by this cluster; create the client again")
     return spec_from_json(base64.urlsafe_b64decode(payload).decode())
 
@@ -56,7 +63,7 @@ def sign_permit(secret: bytes, spec: Spec, source: str) -> str:
 
 def check_permit(secret: bytes, spec: Spec, source: str, permit: str | None) -> None:
     expected = sign_permit(secret, spec, source)
-    if permit is None or not hmac.compare_digest(permit.encode(), expected.encode()):
+    if permit is None or not hmac.compare_digest(_bytes(permit), expected.encode()):
         raise UsageError(
             f"batches of {source!r} are not taken yet: the sources before it must be complete"
         )

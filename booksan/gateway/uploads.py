@@ -4,11 +4,13 @@ A gateway keeps no state. What it must know of a client stands in the signed tic
 with every call, and a repeated call is harmless because it makes the same messages again.
 """
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 import polars as pl
 
+from booksan.errors import UsageError
 from booksan.gateway.parse import Parsed, parse
 from booksan.messages import (
     Control,
@@ -68,9 +70,8 @@ class Gateway:
         self, ticket: str, source: str, number: int, data: bytes, permit: str | None
     ) -> Receipt:
         """Takes one batch of whole records; returns when the queues have confirmed all of it."""
-        spec = open_ticket(self.secret, ticket)
+        spec = self._admit(ticket, source, permit)
         dataset = dataset_named(spec.dataset)
-        check_permit(self.secret, spec, source, permit)
         declared = dataset.source[source]
         header = spec.columns[source]
         parsed = parse(data, header, declared.needed, declared.numbers, declared.delimiter)
@@ -85,12 +86,18 @@ class Gateway:
 
     def end(self, ticket: str, source: str, batches: int, permit: str | None) -> None:
         """Tells every shard that reads the source how many batches it has."""
-        spec = open_ticket(self.secret, ticket)
-        check_permit(self.secret, spec, source, permit)
+        spec = self._admit(ticket, source, permit)
         end = encode(end_message(spec, f"gateway/{source}", batches))
         self._publish(
             [(queue, end) for queue in _reading_queues(dataset_named(spec.dataset), spec, source)]
         )
+
+    def _admit(self, ticket: str, source: str, permit: str | None) -> Spec:
+        spec = open_ticket(self.secret, ticket)
+        check_permit(self.secret, spec, source, permit)
+        if spec.expires <= time.time():
+            raise UsageError(f"the run of {spec.client} has expired; begin a new one")
+        return spec
 
     def _publish(self, messages: list[tuple[str, bytes]]) -> None:
         """Holds back while queues are long, before any part of the batch is published."""

@@ -24,7 +24,8 @@ from booksan.supervisor.states import HostState
 from booksan.tickets import load_secret
 from booksan.transport.spool import Spool
 from booksan_client.cutter import BATCH_BYTES, BATCH_LINES
-from booksan_client.journal import Journal
+from booksan_client.errors import InputError
+from booksan_client.journal import Journal, fingerprint
 from booksan_client.upload import upload
 
 #: Seconds after which a run that was left alone is given up for good.
@@ -206,6 +207,8 @@ class LocalRun:
                 each.path, each.header, journal, put, self._look, delimiter=delimiter
             ):
                 self.display.uploaded(name, sent.end)
+            if fingerprint(each.path) != each.fingerprint:
+                raise InputError(f"{each.path}: changed while it was being read; start anew")
             self.gateway.end(ticket, name, len(journal.entries), permit)
 
     def _wait(self, ready: Callable[[HomeStatus], bool]) -> HomeStatus:

@@ -63,7 +63,6 @@ class Chunks(Table[str]):
         return (
             len(core) > 2
             and core.lower() not in self._cores
-            and core[-1] != "8"
             and _SMILING.isdisjoint(chunk)
             and QUOTES.isdisjoint(core)
         )
@@ -80,7 +79,7 @@ class Chunks(Table[str]):
             end = ""
         if end is None or not shorter[-1:].isalnum():
             return None
-        return self[shorter].removesuffix(OPEN) + end
+        return self[shorter] + end
 
     def _take_apart(self, chunk: str) -> str:
         tokens = tokens_of_chunk(chunk)

@@ -98,6 +98,8 @@ class Param:
     def parse(self, text: str) -> ParamValue:
         """The value in a command line's `--set name=text`."""
         if isinstance(self.default, str):
+            if not text.isprintable():
+                raise UsageError(f"{self.name} must be printable text, not {text!r}")
             return text
         try:
             value = int(text) if isinstance(self.default, int) else float(text)
@@ -156,12 +158,6 @@ class Dataset:
             values[name] = known[name].parse(text)
         return values
 
-    def permit_needed(self, source: str) -> bool:
-        """The first source may come at once; later ones wait for the joins of those before."""
-        names = list(self.source)
-        earlier = set(names[: names.index(source)])
-        return any(earlier & set(stage.joins) for stage in self.stages)
-
     def joiners(self, source: str) -> tuple[Stage, ...]:
         return tuple(stage for stage in self.stages if source in stage.joins)
 
@@ -194,6 +190,8 @@ class Dataset:
                     f"data set {self.name}: stage {stage.name} reads {sorted(unknown)}, which no "
                     "source or earlier stage provides"
                 )
+            if not set(stage.joins) <= set(stage.inputs):
+                raise UsageError(f"data set {self.name}: {stage.name} joins what it does not read")
             known.add(stage.name)
             if issubclass(stage.operator, Stateless) and (
                 len(stage.inputs) != 1 or stage.inputs[0] not in self.source
@@ -203,6 +201,10 @@ class Dataset:
                 )
         if HOME not in self.stage or self.stages[-1].name != HOME:
             raise UsageError(f"data set {self.name}: the last stage must be {HOME!r}")
+        if not set(self.source) <= set(self.stage[HOME].inputs):
+            raise UsageError(f"data set {self.name}: {HOME} must read every source")
+        if len({query.stage for query in self.queries}) != len(self.queries):
+            raise UsageError(f"data set {self.name}: a stage can answer one query only")
         for query in self.queries:
             if query.stage not in self.stage[HOME].inputs:
                 raise UsageError(f"data set {self.name}: {query.name} has no stage {query.stage}")

@@ -5,6 +5,7 @@ pass the filter; so all of them are kept until the source is complete, and only 
 did not pass go.
 """
 
+import json
 from typing import ClassVar
 
 import polars as pl
@@ -32,7 +33,7 @@ class KeyedJoin(Stateful):
     """Keeps one row for each key of the earlier source; subclasses aggregate the later one."""
 
     earlier: ClassVar[str]
-    #: Column of the earlier source that is kept beside the key, if any.
+    #: Column of the earlier source that is kept beside the key, as JSON, if any.
     extra: ClassVar[str | None] = None
     schema = """
         CREATE TABLE known (
@@ -45,9 +46,9 @@ class KeyedJoin(Stateful):
 
     def prepare_earlier(self, message: Message) -> list[tuple[object, ...]]:
         frame = to_frame(message.body)
-        extra = pl.lit(None, pl.String) if self.extra is None else pl.col(self.extra)
+        extra = pl.lit(None) if self.extra is None else pl.col(self.extra)
         rows = frame.select("key", pl.lit(message.seq).alias("batch"), "row", "wanted", extra)
-        return rows.rows()
+        return [(*row[:4], None if row[4] is None else json.dumps(row[4])) for row in rows.rows()]
 
     def apply_earlier(self, rows: list[tuple[object, ...]]) -> None:
         self.db.executemany(

@@ -1,9 +1,10 @@
 """The home of a client: counts and rejected rows, the answers, and the decisions about it."""
 
+import json
 from typing import Any
 
 from booksan.messages import Control, Message, to_frame
-from booksan.stages.graph import Query
+from booksan.stages.graph import ColumnType, Query
 from booksan.stages.operator import Stateful
 from booksan.tickets import sign_permit, sign_ticket
 
@@ -47,7 +48,10 @@ class Results(Stateful):
         frame = to_frame(message.body)
         if message.input in self.place.dataset.source:
             return frame.select("row", "reason").rows()
-        return frame.select(*self._query(message.input).columns).rows()
+        columns = self._query(message.input).columns
+        lists = [place for place, kind in enumerate(columns.values()) if kind is ColumnType.LIST]
+        rows = frame.select(*columns).rows()
+        return [_with_json(row, lists) for row in rows] if lists else rows
 
     def apply(self, message: Message, prepared: list[tuple[Any, ...]]) -> None:
         name = message.input
@@ -99,3 +103,10 @@ class Results(Stateful):
 
     def _query(self, stage: str) -> Query:
         return next(query for query in self.place.dataset.queries if query.stage == stage)
+
+
+def _with_json(row: tuple[Any, ...], lists: list[int]) -> tuple[Any, ...]:
+    values = list(row)
+    for place in lists:
+        values[place] = json.dumps(values[place], ensure_ascii=False)
+    return tuple(values)

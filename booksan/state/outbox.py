@@ -33,23 +33,16 @@ def waiting(db: sqlite3.Connection) -> bool:
 
 def chunks(db: sqlite3.Connection, limit: int = CHUNK_MESSAGES) -> Iterator[list[Posted]]:
     """What is waiting, oldest first, in portions that fit into memory."""
-    last = 0
-    while True:
-        rows = db.execute(
-            "SELECT id, queue, body FROM outbox WHERE id > ? ORDER BY id LIMIT ?", (last, limit)
-        ).fetchall()
-        if not rows:
-            return
-        portion: list[Posted] = []
-        size = 0
-        for row in map(Posted._make, rows):
-            if portion and size + len(row.body) > CHUNK_BYTES:
-                yield portion
-                portion, size = [], 0
-            portion.append(row)
-            size += len(row.body)
+    portion: list[Posted] = []
+    size = 0
+    for row in map(Posted._make, db.execute("SELECT id, queue, body FROM outbox ORDER BY id")):
+        if portion and (len(portion) == limit or size + len(row.body) > CHUNK_BYTES):
+            yield portion
+            portion, size = [], 0
+        portion.append(row)
+        size += len(row.body)
+    if portion:
         yield portion
-        last = rows[-1][0]
 
 
 def clear(db: sqlite3.Connection) -> None:

@@ -15,14 +15,14 @@ SCHEMA = (
         client TEXT PRIMARY KEY, how TEXT NOT NULL, until INTEGER NOT NULL
     ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS failures (
-        client TEXT PRIMARY KEY, reason TEXT NOT NULL
+        client TEXT PRIMARY KEY, reason TEXT NOT NULL, expires INTEGER NOT NULL
     ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS attempts (
         message TEXT PRIMARY KEY, tries INTEGER NOT NULL, error TEXT NOT NULL
     ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS in_hand (
-        one INTEGER PRIMARY KEY CHECK (one = 1), message TEXT, deaths INTEGER NOT NULL
-    )""",
+        message TEXT PRIMARY KEY, takes INTEGER NOT NULL
+    ) WITHOUT ROWID""",
     "CREATE TABLE IF NOT EXISTS life (one INTEGER PRIMARY KEY CHECK (one = 1), clean INTEGER)",
     outbox.SCHEMA,
 )
@@ -81,12 +81,20 @@ class ShardStore:
         self._gone.add(client)
         self._failed.discard(client)
 
-    def fail(self, client: str, reason: str, report: list[tuple[str, bytes]]) -> None:
+    def fail(self, client: str, reason: str, expires: int, report: list[tuple[str, bytes]]) -> None:
         """From now on the client's messages are dropped here, and its home knows why."""
         with transaction(self.db):
-            self.db.execute("INSERT OR IGNORE INTO failures VALUES (?, ?)", (client, reason))
+            self.db.execute(
+                "INSERT OR IGNORE INTO failures VALUES (?, ?, ?)", (client, reason, expires)
+            )
             outbox.post(self.db, report)
         self._failed.add(client)
+
+    def failed_until(self, now: float) -> list[tuple[str, int]]:
+        """Failed clients whose hard expiry has passed, with that expiry."""
+        return self.db.execute(
+            "SELECT client, expires FROM failures WHERE expires <= ?", (now,)
+        ).fetchall()
 
     def how_gone(self, client: str) -> str | None:
         row = self.db.execute("SELECT how FROM tombstones WHERE client = ?", (client,)).fetchone()
@@ -117,14 +125,17 @@ class ShardStore:
     def take_in_hand(self, message: str) -> int:
         """Notes what is about to be handled alone; how many deaths in a row it has caused."""
         with transaction(self.db):
-            row = self.db.execute("SELECT message, deaths FROM in_hand").fetchone()
-            deaths = row[1] + 1 if row and row[0] == message else 0
-            self.db.execute("INSERT OR REPLACE INTO in_hand VALUES (1, ?, ?)", (message, deaths))
-        return deaths
+            row = self.db.execute(
+                """INSERT INTO in_hand VALUES (?, 1)
+                   ON CONFLICT (message) DO UPDATE SET takes = takes + 1 RETURNING takes""",
+                (message,),
+            ).fetchone()
+        return int(row[0]) - 1
 
-    def put_down(self) -> None:
+    def put_down(self, message: str) -> None:
+        """It was handled, or was kept from it by no fault of its own: counting begins anew."""
         with transaction(self.db):
-            self.db.execute("DELETE FROM in_hand")
+            self.db.execute("DELETE FROM in_hand WHERE message = ?", (message,))
 
     def begin_life(self) -> bool:
         """Marks the worker as running; True if the last one did not end in order."""

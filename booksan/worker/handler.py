@@ -84,7 +84,8 @@ class Handler:
         where = f"{self.stage}.{self.shard}: {reason}"
         log.error("client %s failed at %s", spec.client, where)
         report = control_message(spec, f"{self.stage}/{self.shard}", Control.FAILED, reason=where)
-        self.store.fail(spec.client, where, [(queue_name(HOME, spec.home), encode(report))])
+        told = [(queue_name(HOME, spec.home), encode(report))]
+        self.store.fail(spec.client, where, spec.expires, told)
         self._publish(self.store.db)
 
     def expire(self) -> None:
@@ -94,6 +95,9 @@ class Handler:
             spec = session.place.spec
             if spec.expires <= self.now():
                 self._leave(control_message(spec, "gateway/none", Control.GONE, how="expired"))
+        for client, expires in self.store.failed_until(self.now()):
+            self.store.bury(client, "expired", expires, [])
+            self._delete(client)
 
     def forget_sessions(self) -> None:
         """After an error what an operator keeps in memory may not fit its tables."""
@@ -194,9 +198,7 @@ class Handler:
                 f"client {spec.client} was begun with version {spec.version} of {spec.dataset}; "
                 f"this booksan has version {dataset.version}"
             )
-        return Place(
-            spec, dataset, self.stage, self.shard, self.secret, self.settings.piece_rows
-        )
+        return Place(spec, dataset, self.stage, self.shard, self.secret, self.settings.piece_rows)
 
     def _session(self, spec: Spec) -> Session:
         session = self.sessions.get(spec.client)

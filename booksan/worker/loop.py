@@ -120,14 +120,14 @@ class Worker:
 
     def _handle_carefully(self, delivery: Delivery) -> None:
         """After a death: what is in hand is written down first, so that deaths can be counted."""
-        deaths = self.store.take_in_hand(letter_id(delivery.body))
+        letter = letter_id(delivery.body)
+        deaths = self.store.take_in_hand(letter)
         if deaths >= self.settings.max_deaths:
             self._bury_letter(delivery, f"the worker died {deaths} times in a row with it in hand")
         else:
             self._handle_alone(delivery)
+        self.store.put_down(letter)
         self.careful -= 1
-        if not self.careful:
-            self.store.put_down()
 
     def _bury_letter(self, delivery: Delivery, reason: str) -> None:
         """The message is kept with its error; the client's run fails, the others go on."""

@@ -41,6 +41,14 @@ def fingerprint(path: Path) -> dict[str, Any]:
     }
 
 
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 class Journal:
     """The batches of one source of one client; one process has it open at a time."""
 
@@ -53,6 +61,7 @@ class Journal:
         self._file = path.open("ab")
         if not begun:
             self._append({"file": file, "cut": self.cut})
+            _sync_directory(path.parent)
 
     def close(self) -> None:
         self._file.close()

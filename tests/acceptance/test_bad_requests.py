@@ -1,6 +1,7 @@
 """Command lines that ask for the impossible, and places where nothing can be read or written."""
 
 import contextlib
+import errno
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from booksan.errors import BooksanError, RunFailed
 from tests.acceptance.command import Place, Words, check_answers, run_books, settings
 from tests.acceptance.files import PARAMS, books_with, write_inputs
 from tests.acceptance.inside import invoke, refuse
@@ -162,6 +164,33 @@ def test_too_many_rejected_rows_end_the_run_and_a_higher_limit_goes_on(inputs: I
     assert ended.document["resumed"]
     check_answers(inputs.place.out, inputs.books, inputs.reviews, PARAMS)
     assert not inputs.place.leftovers()
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (
+            RuntimeError("a bug"),
+            1,
+            "internal error: RuntimeError('a bug'); the details are in {log}",
+        ),
+        (OSError(errno.EIO, "I/O error", "f.db"), 1, "f.db: I/O error; the details are in {log}"),
+        (BooksanError("no supervisor"), 1, "no supervisor; the details are in {log}"),
+        (RunFailed("q2-decades.0 lost a batch"), 5, "q2-decades.0 lost a batch"),
+    ],
+)
+def test_a_run_that_breaks_tells_the_cause_and_where_the_details_are(
+    error: Exception, code: int, says: str, inputs: Inputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("booksan.local.command.run", broken)
+    ended = invoke(inputs.place, inputs.command())
+    log = inputs.place.state / "booksan" / "error.log"
+    assert (ended.code, ended.message) == (code, says.format(log=log))
+    assert log.exists() == (code == 1)
+    assert code != 1 or repr(error).partition("(")[0] in log.read_text("utf-8")
 
 
 class Disk(NamedTuple):

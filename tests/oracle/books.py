@@ -157,9 +157,18 @@ def elements(text: str) -> list[str]:
             value = ast.literal_eval(text)
         if not isinstance(value, list):
             return [text]
+        if any(isinstance(element, list | tuple | set | dict) for element in value):
+            return [text]
         found = [str(element) for element in value]
         "".join(found).encode("utf-8")
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+    except (
+        ValueError,
+        SyntaxError,
+        TypeError,
+        OverflowError,
+        MemoryError,
+        RecursionError,
+    ):
         return [text]
     return [element for element in found if element != ""]
 

@@ -47,9 +47,7 @@ def sample(
     batch_bytes: int = 12_000,
 ) -> Sample:
     with tempfile.TemporaryDirectory() as directory:
-        made = generate_books(
-            Path(directory), books=books, reviews=reviews, seed=seed, dirty=dirty
-        )
+        made = generate_books(Path(directory), books=books, reviews=reviews, seed=seed, dirty=dirty)
         paths = dict(zip(("books", "reviews"), made.paths, strict=True))
         batches, columns = {}, {}
         for name, path in paths.items():

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from booksan.errors import UsageError
 from booksan.messages import Kind, Message, decode, digest_of, encode, end_message
 from booksan.spec import Spec
 from booksan.stages.books import Popularity
 from booksan.stages.graph import queue_name
 from booksan.tickets import sign_permit, sign_ticket
 from booksan.transport.base import Outgoing
-from booksan.errors import UsageError
 from booksan.worker.loop import Worker
 from tests.simulation.data import sample, shards
 from tests.simulation.world import SECRET, SETTINGS, Killed, World
@@ -291,4 +291,18 @@ def test_an_expired_client_is_deleted_without_being_asked(make_world: MakeWorld)
         worker.handler.now = lambda: spec.expires + 1.0
         worker.handler.expire()
     world.views["one"].close()
+    assert list((world.root / "clients").iterdir()) == []
+
+
+def test_a_failed_client_is_deleted_when_it_expires(make_world: MakeWorld) -> None:
+    world, spec = started(make_world)
+    end(world, spec, "books", 99)
+    world.drain()
+    assert world.failure("one") is not None
+    world.views["one"].close()
+    for name in world.workers:
+        worker = world._life(name)
+        assert worker is not None
+        worker.handler.now = lambda: spec.expires + 1.0
+        worker.handler.expire()
     assert list((world.root / "clients").iterdir()) == []

@@ -154,11 +154,7 @@ def test_receivers_are_those_who_read_an_input() -> None:
     }
 
 
-def test_only_what_comes_after_a_joined_source_needs_a_permit() -> None:
-    assert not DATASET.permit_needed("games")
-    assert DATASET.permit_needed("players")
-    stages = tuple(replace(stage, joins=()) for stage in DATASET.stages)
-    assert not replace(DATASET, stages=stages).permit_needed("players")
+def test_a_source_is_joined_by_the_stages_that_say_so() -> None:
     assert [stage.name for stage in DATASET.joiners("games")] == ["q2-join"]
     assert DATASET.joiners("players") == ()
 

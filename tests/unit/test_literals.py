@@ -3,6 +3,7 @@
 import ast
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import example, given, settings
@@ -142,3 +143,16 @@ def test_what_is_given_out_can_be_changed_without_harm() -> None:
     text = "['a', \"b\"]"
     elements(text).append("c")
     assert elements(text) == ["a", "b"]
+
+
+@pytest.mark.parametrize("text", ["[0x" + "f" * 5000 + "]", "[0x" + "f" * 300 + " + 1j]"])
+def test_a_number_that_python_will_not_write_leaves_the_text_as_it_is(text: str) -> None:
+    assert elements(text) == [text]
+
+
+def test_threads_leave_the_warning_filters_as_they_were() -> None:
+    before = list(warnings.filters)
+    texts = [[f'["a\\z{thread}-{number}"]' for number in range(1_000)] for thread in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda some: [elements(text) for text in some], texts))
+    assert list(warnings.filters) == before

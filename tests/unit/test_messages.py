@@ -293,3 +293,20 @@ def test_pitfall_an_empty_batch_is_a_batch_and_keeps_its_columns() -> None:
 def test_a_body_that_is_not_arrow_is_refused(body: bytes) -> None:
     with pytest.raises(MessageError, match="malformed body"):
         to_frame(body)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[" * 100_000,
+        json.dumps(fields(kind="control", data={"control": []})).encode(),
+        json.dumps(
+            fields(spec=make_spec().json.replace('"version":1', '"version":1e999'))
+        ).encode(),
+        json.dumps(fields(spec="[" * 100_000)).encode(),
+    ],
+    ids=["nested header", "control is a list", "endless version", "nested spec"],
+)
+def test_a_header_made_to_break_the_reader_is_refused(header: bytes) -> None:
+    with pytest.raises(MessageError):
+        decode(raw(header))

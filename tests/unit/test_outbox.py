@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -97,3 +98,16 @@ def test_what_was_committed_survives_a_restart(tmp_path: Path, db: sqlite3.Conne
     again.execute(outbox.SCHEMA)
     assert portions(again) == [[b"1", b"2"]]
     again.close()
+
+
+def test_a_long_outbox_is_read_in_bounded_memory() -> None:
+    db = sqlite3.connect(":memory:")
+    db.execute(outbox.SCHEMA)
+    outbox.post(db, (("a.0", bytes(1024 * 1024)) for _ in range(64)))
+    tracemalloc.start()
+    count = sum(len(portion) for portion in outbox.chunks(db))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    db.close()
+    assert count == 64
+    assert peak < 2.2 * outbox.CHUNK_BYTES

@@ -144,6 +144,18 @@ def test_a_mark_torn_at_any_place_is_put_together_as_in_textblob() -> None:
     assert differences(texts) == []
 
 
+def test_a_known_word_that_a_smiley_begins_in_is_lost_as_in_textblob() -> None:
+    words = [word for word in WORDS if word[-1] in "xo8c"]
+    assert "complex" in words
+    texts = [
+        f"very {form} {rest} good"
+        for word in words
+        for form in (word, word.upper(), f"({word}", f"{word}'s", f"{word},")
+        for rest in ("D", "- D", "-D.", "_O", "_ O", ".O", ")", "\n\nD")
+    ]
+    assert differences(texts) == []
+
+
 pieces = st.sampled_from(
     sorted(set(WORDS + MODIFIERS + STRONG))
     + (NEGATIONS + SHORT + PUNCTUATION + ABBREVIATIONS + CONTRACTIONS) * 12

@@ -106,13 +106,13 @@ def test_pruning_goes_by_the_wall_clock(store: ShardStore) -> None:
 
 
 def test_a_failure_is_remembered_and_reported_once(store: ShardStore, tmp_path: Path) -> None:
-    store.fail("a", "first reason", [("results.0", b"report")])
+    store.fail("a", "first reason", EXPIRES, [("results.0", b"report")])
     again = reopened(store, tmp_path)
     assert again.is_failed("a")
     assert not again.is_failed("b")
     assert not again.is_gone("a")
     assert posted(again) == [("results.0", b"report")]
-    again.fail("a", "second reason", [])
+    again.fail("a", "second reason", EXPIRES, [])
     reasons = again.db.execute("SELECT reason FROM failures").fetchall()
     assert reasons == [("first reason",)]
     again.close()
@@ -120,7 +120,7 @@ def test_a_failure_is_remembered_and_reported_once(store: ShardStore, tmp_path: 
 
 def test_a_failure_and_its_report_commit_together(store: ShardStore, tmp_path: Path) -> None:
     with pytest.raises(sqlite3.IntegrityError):
-        store.fail("a", "reason", [("results.0", None)])  # type: ignore[list-item]
+        store.fail("a", "reason", EXPIRES, [("results.0", None)])  # type: ignore[list-item]
     assert not store.is_failed("a")
     again = reopened(store, tmp_path)
     assert not again.is_failed("a")
@@ -128,7 +128,7 @@ def test_a_failure_and_its_report_commit_together(store: ShardStore, tmp_path: P
 
 
 def test_a_client_that_is_gone_is_not_failed_any_more(store: ShardStore, tmp_path: Path) -> None:
-    store.fail("a", "reason", [])
+    store.fail("a", "reason", EXPIRES, [])
     store.bury("a", "cancelled", EXPIRES, [])
     assert not store.is_failed("a")
     again = reopened(store, tmp_path)
@@ -158,23 +158,27 @@ def test_ten_deaths_in_a_row_are_counted(store: ShardStore, tmp_path: Path) -> N
     store.close()
 
 
-def test_a_message_that_was_handled_between_begins_the_row_anew(
-    store: ShardStore, tmp_path: Path
-) -> None:
+def test_deaths_are_counted_for_each_message_by_itself(store: ShardStore, tmp_path: Path) -> None:
     deaths = []
     for message in ("m1", "m1", "m1", "m2", "m1", "m1"):
         deaths.append(store.take_in_hand(message))
         store = reopened(store, tmp_path)
     store.close()
-    assert deaths == [0, 1, 2, 0, 0, 1]
+    assert deaths == [0, 1, 2, 0, 3, 4]
+
+
+def test_equal_copies_that_are_handled_are_no_deaths(store: ShardStore) -> None:
+    for _ in range(20):
+        assert store.take_in_hand("m1") == 0
+        store.put_down("m1")
 
 
 def test_what_was_put_down_has_caused_no_death(store: ShardStore, tmp_path: Path) -> None:
     store.take_in_hand("m1")
     store = reopened(store, tmp_path)
     assert store.take_in_hand("m1") == 1
-    store.put_down()
-    store.put_down()
+    store.put_down("m1")
+    store.put_down("m1")
     store = reopened(store, tmp_path)
     assert store.take_in_hand("m1") == 0
     store.close()
