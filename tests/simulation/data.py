@@ -62,5 +62,8 @@ def sample(
             batches,
             columns,
             oracle.answers(paths["books"], paths["reviews"], PARAMS),
-            {name: oracle.rejected(path, name) for name, path in paths.items()},
+            {
+                "books": oracle.rejected(paths["books"], "books"),
+                "reviews": oracle.rejected(paths["reviews"], "reviews"),
+            },
         )

@@ -4,7 +4,7 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,7 +42,7 @@ class Client:
     """A client with its batches, in the order in which the simulation sends them."""
 
     spec: Spec
-    batches: dict[str, Sequence[bytes]]
+    batches: Mapping[str, Sequence[bytes]]
     source: int = 0
     sent: set[int] = field(default_factory=set)
     ended: bool = False
@@ -72,7 +72,7 @@ class World:
                 worker.store.close()
         shutil.rmtree(self.root)
 
-    def add_client(self, spec: Spec, batches: dict[str, Sequence[bytes]]) -> None:
+    def add_client(self, spec: Spec, batches: Mapping[str, Sequence[bytes]]) -> None:
         for stage, count in spec.shards.items():
             for shard in range(count):
                 self.workers.setdefault(queue_name(stage, shard), None)

@@ -94,7 +94,7 @@ def test_every_stage_gets_the_rows_of_the_definition(rows: list[Book]) -> None:
     assert set(decades) == {
         (name, year // 10) for _, _, names, _, year, _ in everyone for name in names
     }
-    first: dict[str, tuple[int, bool, bool, str]] = {}
+    first: dict[str, tuple[int, bool, bool, list[str]]] = {}
     for number, title, names, _, year, held in everyone:
         first.setdefault(title, (number, 1990 <= year <= 1999, "Fiction" in held, names))
     assert found["q3-join"].frame.select("key", "row", "wanted", "authors").rows() == [
