@@ -69,7 +69,7 @@ class HomeView:
         return self._ready().execute(sql).fetchall()
 
     def rejected_rows(self, source: str) -> Iterator[tuple[int, str]]:
-        """(row, reason) in file order; right once all batches of the source are there."""
+        """(row, reason) in file order, of the batches before which none is missing."""
         return self._ready().execute(
             "SELECT row, reason FROM rejected_rows WHERE source = ? ORDER BY row", (source,)
         )

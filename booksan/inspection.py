@@ -19,6 +19,8 @@ class StreamProgress:
     batches: int
     of_batches: int | None
     phase: str
+    rows: int
+    bytes: int
     #: Messages that are committed and not published yet.
     outbox: int
 
@@ -47,6 +49,8 @@ def progress(root: Path, client: str) -> Iterator[StreamProgress]:
                 batches=row["batches"],
                 of_batches=row["of_batches"],
                 phase=row["phase"],
+                rows=row["rows"],
+                bytes=row["bytes"],
                 outbox=row["outbox"],
             )
 

@@ -76,13 +76,13 @@ class Message:
 
 
 def digest_of(*parts: str | bytes | int) -> str:
-    """A digest over parts that cannot run into each other."""
-    state = hashlib.blake2b(digest_size=16)
+    """A digest over parts that cannot run into each other; sha256 is the fastest in hardware."""
+    state = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode()
         state.update(len(data).to_bytes(8, "little"))
         state.update(data)
-    return state.hexdigest()
+    return state.hexdigest()[:32]
 
 
 def end_message(spec: Spec, sender: str, length: int) -> Message:

@@ -37,20 +37,24 @@ def numbered_messages(
     return [
         (
             queue_name(stage, shard),
-            encode(Message(spec, sender, Kind.BATCH, seq, digest, body=to_body(frame))),
+            encode(
+                Message(
+                    spec, sender, Kind.BATCH, seq, digest, {"rows": frame.height}, to_body(frame)
+                )
+            ),
         )
         for stage, keyed in output.items()
         for shard, frame in partition(dataset, spec, stage, keyed)
     ]
 
 
-def bodies(frame: pl.DataFrame) -> Iterator[bytes]:
-    """The frame in as few bodies as fit into messages; nothing for no rows."""
+def bodies(frame: pl.DataFrame) -> Iterator[tuple[int, bytes]]:
+    """The frame in as few bodies as fit into messages, with their rows; nothing for no rows."""
     if frame.height == 0:
         return
     body = to_body(frame)
     if len(body) <= MAX_BODY or frame.height == 1:
-        yield body
+        yield frame.height, body
         return
     half = frame.height // 2
     yield from bodies(frame[:half])

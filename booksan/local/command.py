@@ -23,6 +23,7 @@ from booksan.errors import BooksanError, InputError, NoSpace, UsageError
 from booksan.local.display import PatientConsole, RunDisplay, mute
 from booksan.local.run import Interrupted, Options, Summary, run
 from booksan.local.workspace import state_home
+from booksan.memory import quiet_collector
 from booksan.stages.datasets import dataset_named
 from booksan_client.cutter import BATCH_BYTES
 from booksan_client.errors import InputError as ClientInputError
@@ -49,6 +50,7 @@ class Request:
 def run_command(request: Request, *, as_json: bool) -> int:
     _never_fail_at_output()
     err = PatientConsole(stderr=True)
+    quiet_collector()
     try:
         options = _options(request)
         display = RunDisplay(err, None if as_json else PatientConsole(), options.params)

@@ -5,6 +5,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +24,7 @@ from rich.text import Text
 
 from booksan.answers import Row
 from booksan.home import HomeStatus
+from booksan.inspection import StreamProgress
 from booksan.inspection import progress as stage_progress
 from booksan.local.inputs import Input
 from booksan.spec import ParamValue, Spec
@@ -62,10 +64,29 @@ def mute(stream: IO[str]) -> None:
 
 
 class _Speed(ProgressColumn):
+    """Megabytes per second since the task began to move."""
+
     def render(self, task: Task) -> Text:
-        if not task.fields["bytes"] or not task.speed:
+        moved, elapsed = task.fields["bytes"], task.elapsed
+        if not moved or not elapsed:
             return Text("")
-        return Text(f"{task.speed / 1e6:.1f} MB/s", style="progress.data.speed")
+        return Text(f"{moved / elapsed / 1e6:.1f} MB/s", style="progress.data.speed")
+
+
+@dataclass
+class _StageTotals:
+    """What all shards of a stage have taken so far."""
+
+    batches: int = 0
+    of_batches: int = 0
+    rows: int = 0
+    bytes: int = 0
+
+    def add(self, stream: StreamProgress, expected: int) -> None:
+        self.batches += stream.batches
+        self.of_batches += max(expected, stream.batches)
+        self.rows += stream.rows
+        self.bytes += stream.bytes
 
 
 class RunDisplay:
@@ -98,7 +119,7 @@ class RunDisplay:
             name = each.source.name
             self._batches[name] = math.ceil((each.size or 0) / BATCH_BYTES)
             self._tasks[name] = self._bars.add_task(
-                f"upload {name}", total=each.size, detail="", bytes=True
+                f"upload {name}", total=each.size, detail="", bytes=0
             )
         self._bars.start()
 
@@ -108,7 +129,7 @@ class RunDisplay:
 
     def uploaded(self, source: str, offset: int) -> None:
         if self._bars is not None:
-            self._bars.update(self._tasks[source], completed=offset)
+            self._bars.update(self._tasks[source], completed=offset, bytes=offset)
 
     def moved(self, root: Path, spec: Spec, status: HomeStatus) -> None:
         if self._bars is None or time.monotonic() < self._next:
@@ -117,10 +138,15 @@ class RunDisplay:
         for name, source in status.sources.items():
             rejected = f", {source.rejected:,} rejected" if source.rejected else ""
             self._bars.update(self._tasks[name], detail=f"{source.rows:,} rows{rejected}")
+        totals = self._totals(root, spec)
+        for stage in spec.shards:
+            if stage in totals:
+                self._move_stage(self._bars, stage, totals[stage])
+
+    def _totals(self, root: Path, spec: Spec) -> dict[str, _StageTotals]:
         streams = list(stage_progress(root, spec.client))
         with_database = {stream.stage for stream in streams}
-        done: dict[str, int] = {}
-        total: dict[str, int] = {}
+        totals: dict[str, _StageTotals] = {}
         for stream in streams:
             sender, _, origin = stream.sender.partition("/")
             expected = stream.of_batches
@@ -129,17 +155,18 @@ class RunDisplay:
             # A stage without a database is as far as the next one has heard from it.
             silent = sender in spec.shards and sender not in with_database
             for stage in (stream.stage, sender) if silent else (stream.stage,):
-                done[stage] = done.get(stage, 0) + stream.batches
-                total[stage] = total.get(stage, 0) + max(expected, stream.batches)
-        for stage in spec.shards:
-            if stage in done:
-                self._move_stage(self._bars, stage, done[stage], total[stage])
+                totals.setdefault(stage, _StageTotals()).add(stream, expected)
+        return totals
 
-    def _move_stage(self, bars: Progress, stage: str, done: int, total: int) -> None:
+    def _move_stage(self, bars: Progress, stage: str, found: _StageTotals) -> None:
         if stage not in self._tasks:
-            self._tasks[stage] = bars.add_task(stage, detail="", bytes=False)
+            self._tasks[stage] = bars.add_task(stage, detail="", bytes=0)
         bars.update(
-            self._tasks[stage], completed=done, total=total, detail=f"{done:,}/{total:,} batches"
+            self._tasks[stage],
+            completed=found.batches,
+            total=found.of_batches,
+            detail=f"{found.rows:,} rows",
+            bytes=found.bytes,
         )
 
     def answer(self, query: Query, rows: Sequence[Row], path: Path) -> None:

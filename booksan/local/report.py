@@ -48,10 +48,12 @@ def inspect_command(data_dir: Path | None, *, as_json: bool) -> None:
 
 def _show(console: Console, client: dict[str, Any]) -> None:
     console.print(Text(f"{client['client']} in {client['data_dir']}"), soft_wrap=True)
-    streams = Table("stage", "shard", "from", "batches", "of", "phase", "outbox")
+    streams = Table("stage", "shard", "from", "batches", "of", "rows", "MB", "phase", "outbox")
     for row in client["progress"]:
         of = "?" if row["of_batches"] is None else str(row["of_batches"])
-        cells = (row["shard"], row["sender"], row["batches"], of, row["phase"], row["outbox"])
+        size = f"{row['bytes'] / 1e6:,.1f}"
+        moved = (row["batches"], of, f"{row['rows']:,}", size)
+        cells = (row["shard"], row["sender"], *moved, row["phase"], row["outbox"])
         streams.add_row(row["stage"], *map(str, cells))
     console.print(streams)
     databases = Table("database", "kB", "rows")

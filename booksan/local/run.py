@@ -85,7 +85,7 @@ def run(options: Options, display: Display, stopping: Callable[[], bool]) -> Sum
     """Everything; raises a BooksanError, an InputError or Interrupted if it ends early."""
     started = time.monotonic()
     inputs = look_at(options.dataset, options.paths)
-    make_out(options.out)
+    options.out.mkdir(parents=True, exist_ok=True)
     identity = Identity(
         options.dataset.name,
         options.dataset.version,
@@ -103,13 +103,6 @@ def run(options: Options, display: Display, stopping: Callable[[], bool]) -> Sum
     summary.resumed = resumed
     summary.seconds = time.monotonic() - started
     return summary
-
-
-def make_out(out: Path) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BooksanError(f"{out} cannot be made: {error.strerror}; name another --out") from None
 
 
 def _fresh(options: Options, identity: Identity) -> Pinned:
@@ -208,7 +201,7 @@ class LocalRun:
             ):
                 self.display.uploaded(name, sent.end)
             if fingerprint(each.path) != each.fingerprint:
-                raise InputError(f"{each.path}: changed while it was being read; start anew")
+                raise InputError(f"{each.path}: changed while it was being read; begin a new run")
             self.gateway.end(ticket, name, len(journal.entries), permit)
 
     def _wait(self, ready: Callable[[HomeStatus], bool]) -> HomeStatus:
@@ -244,8 +237,9 @@ class LocalRun:
             raise RunFailed(status.failed)
         limit = self.options.max_rejected
         if limit is not None and status.rejected > limit:
+            self._write_rejected()
             raise TooManyRejected(
-                f"{status.rejected} rows were rejected, {limit} are allowed (--max-rejected); "
+                f"{_rows(status.rejected)} rejected, {limit:,} allowed (--max-rejected); "
                 "the same command with a higher limit goes on from here"
             )
         for query in self.options.dataset.queries:
@@ -266,7 +260,8 @@ class LocalRun:
             self.host.restart()
             return
         cause = status.error if status and status.state is HostState.FAILED else None
-        raise BooksanError(cause or f"the supervisor ended with code {code}")
+        cause = cause or f"the supervisor ended with code {code}"
+        raise BooksanError(f"{cause}; the logs are in {self.root / 'logs'}")
 
     def _look_at_disk(self) -> None:
         if shutil.disk_usage(self.root).free < MIN_FREE:
@@ -312,7 +307,7 @@ class LocalRun:
         if rows:
             write_atomically(path, csv_bytes(("source", "row", "reason"), rows))
             self.summary.files["rejected"] = str(path)
-            self.display.note(f"{len(rows)} rows were rejected; {path} says which and why")
+            self.display.note(f"{_rows(len(rows))} rejected; {path} says which and why")
         else:
             # One from an earlier run would tell of rows that these files do not have.
             path.unlink(missing_ok=True)
@@ -341,3 +336,7 @@ class LocalRun:
         self.summary.megabytes = sum(each.fingerprint["size"] for each in self.inputs) / 1e6
         status = self.host.status()
         self.summary.restarts = self._supervisor_restarts + (status.restarts if status else 0)
+
+
+def _rows(count: int) -> str:
+    return "1 row was" if count == 1 else f"{count:,} rows were"

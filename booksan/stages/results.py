@@ -27,12 +27,15 @@ class Results(Stateful):
         CREATE VIEW rejected_rows AS
             SELECT source, before + row + 1 AS row, reason
             FROM rejected JOIN (
-                SELECT source, batch, sum(rows) OVER (
+                SELECT source, batch,
+                       sum(rows) OVER earlier - rows AS before,
+                       count(*) OVER earlier = batch + 1 AS known
+                FROM batches WINDOW earlier AS (
                     PARTITION BY source ORDER BY batch
                     ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
-                ) - rows AS before
-                FROM batches
+                )
             ) USING (source, batch)
+            WHERE known
     """
 
     def create(self) -> None:

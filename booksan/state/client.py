@@ -23,7 +23,8 @@ SCHEMA = (
     ) WITHOUT ROWID""",
     """CREATE TABLE streams (
         sender TEXT PRIMARY KEY, input TEXT NOT NULL,
-        received INTEGER NOT NULL DEFAULT 0, length INTEGER, highest INTEGER NOT NULL DEFAULT -1
+        received INTEGER NOT NULL DEFAULT 0, length INTEGER, highest INTEGER NOT NULL DEFAULT -1,
+        rows INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0
     ) WITHOUT ROWID""",
     "CREATE TABLE inputs (input TEXT PRIMARY KEY, complete INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE sent (queue TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID",
@@ -32,7 +33,7 @@ SCHEMA = (
         SELECT (SELECT value FROM meta WHERE key = 'stage') AS stage,
                (SELECT value FROM meta WHERE key = 'shard') AS shard,
                sender, received AS batches, length AS of_batches,
-               length IS NOT NULL AND received = length AS complete,
+               length IS NOT NULL AND received = length AS complete, rows, bytes,
                (SELECT value FROM meta WHERE key = 'phase') AS phase,
                (SELECT count(*) FROM outbox) AS outbox
         FROM streams ORDER BY sender""",
@@ -120,8 +121,16 @@ class ClientStore:
                 "INSERT INTO dedup VALUES (?, ?, ?)", (message.sender, message.seq, message.digest)
             )
         self.db.execute(
-            "UPDATE streams SET received = ?, length = ?, highest = ? WHERE sender = ?",
-            (stream.received, stream.length, stream.highest, message.sender),
+            """UPDATE streams SET received = ?, length = ?, highest = ?,
+                   rows = rows + ?, bytes = bytes + ? WHERE sender = ?""",
+            (
+                stream.received,
+                stream.length,
+                stream.highest,
+                message.data.get("rows", 0),
+                len(message.body),
+                message.sender,
+            ),
         )
 
     def newly_complete(self) -> list[str]:

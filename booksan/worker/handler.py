@@ -8,8 +8,7 @@ or invents one.
 import errno
 import logging
 import sqlite3
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from booksan.errors import StateError
@@ -22,12 +21,10 @@ from booksan.stages.operator import Place, Stateless
 from booksan.state import outbox
 from booksan.state.client import ClientStore, database_path
 from booksan.state.database import delete_database
-from booksan.state.shard import ShardStore
 from booksan.state.streams import Conflict
-from booksan.transport.base import Outgoing, Transport
-from booksan.worker.crash import Crash, never
+from booksan.transport.base import Outgoing
 from booksan.worker.session import Session
-from booksan.worker.settings import Settings
+from booksan.worker.shard import Shard
 
 log = logging.getLogger("booksan.worker")
 
@@ -35,34 +32,21 @@ log = logging.getLogger("booksan.worker")
 class Handler:
     """The work of one shard for all of its clients; knows nothing of deliveries."""
 
-    def __init__(
-        self,
-        stage: str,
-        shard: int,
-        *,
-        root: Path,
-        transport: Transport,
-        store: ShardStore,
-        secret: bytes = b"",
-        settings: Settings | None = None,
-        crash: Crash = never,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self.stage = stage
+    def __init__(self, shard: Shard) -> None:
+        self.stage = shard.stage
+        self.number = shard.number
+        self.root = shard.root
+        self.transport = shard.transport
+        self.store = shard.store
+        self.settings = shard.settings
+        self.crash = shard.crash
         self.shard = shard
-        self.root = root
-        self.transport = transport
-        self.store = store
-        self.secret = secret
-        self.settings = settings or Settings()
-        self.crash = crash
-        self.now = now
         self.sessions: dict[str, Session] = {}
 
     def resume(self) -> None:
         """Finishes what was begun in an earlier life, without a message to remind it."""
         self._publish(self.store.db)
-        for path in sorted(self.root.glob(f"clients/*/{self.stage}-{self.shard}.db")):
+        for path in self.shard.databases():
             client = path.parent.name
             if self.store.is_gone(client):
                 self._delete(client)
@@ -81,21 +65,21 @@ class Handler:
 
     def fail(self, spec: Spec, reason: str) -> None:
         """Notes that the run failed here and tells its home."""
-        where = f"{self.stage}.{self.shard}: {reason}"
+        where = f"{self.stage}.{self.number}: {reason}"
         log.error("client %s failed at %s", spec.client, where)
-        report = control_message(spec, f"{self.stage}/{self.shard}", Control.FAILED, reason=where)
+        report = control_message(spec, f"{self.stage}/{self.number}", Control.FAILED, reason=where)
         told = [(queue_name(HOME, spec.home), encode(report))]
         self.store.fail(spec.client, where, spec.expires, told)
         self._publish(self.store.db)
 
     def expire(self) -> None:
         """Buries the clients whose hard expiry has passed, and forgets old tombstones."""
-        self.store.prune(self.now())
+        self.store.prune(self.shard.now())
         for session in list(self.sessions.values()):
             spec = session.place.spec
-            if spec.expires <= self.now():
+            if spec.expires <= self.shard.now():
                 self._leave(control_message(spec, "gateway/none", Control.GONE, how="expired"))
-        for client, expires in self.store.failed_until(self.now()):
+        for client, expires in self.store.failed_until(self.shard.now()):
             self.store.bury(client, "expired", expires, [])
             self._delete(client)
 
@@ -108,7 +92,7 @@ class Handler:
         """Without what is late: of clients that are gone, past their expiry, or failed."""
         if self.store.is_gone(client):
             return []
-        now = self.now()
+        now = self.shard.now()
         wanted = [message for message in messages if message.spec.expires > now]
         if self.store.is_failed(client):
             wanted = [message for message in wanted if message.kind is Kind.CONTROL]
@@ -171,7 +155,7 @@ class Handler:
     def _gone_messages(self, message: Message) -> list[tuple[str, bytes]]:
         spec = message.spec
         dataset = dataset_named(spec.dataset)
-        sender = f"{self.stage}/{self.shard}"
+        sender = f"{self.stage}/{self.number}"
         gone = encode(control_message(spec, sender, Control.GONE, how=message.data.get("how")))
         return [
             (queue_name(stage.name, shard), gone)
@@ -182,7 +166,7 @@ class Handler:
 
     def _delete(self, client: str) -> None:
         self._forget_session(client)
-        path = database_path(self.root, client, self.stage, self.shard)
+        path = database_path(self.root, client, self.stage, self.number)
         delete_database(path)
         try:
             path.parent.rmdir()
@@ -198,12 +182,14 @@ class Handler:
                 f"client {spec.client} was begun with version {spec.version} of {spec.dataset}; "
                 f"this booksan has version {dataset.version}"
             )
-        return Place(spec, dataset, self.stage, self.shard, self.secret, self.settings.piece_rows)
+        return Place(
+            spec, dataset, self.stage, self.number, self.shard.secret, self.settings.piece_rows
+        )
 
     def _session(self, spec: Spec) -> Session:
         session = self.sessions.get(spec.client)
         if session is None:
-            path = database_path(self.root, spec.client, self.stage, self.shard)
+            path = database_path(self.root, spec.client, self.stage, self.number)
             store = ClientStore.open(path, synchronous=self.settings.synchronous)
             if store is None:
                 store = ClientStore.begin(path, spec, synchronous=self.settings.synchronous)

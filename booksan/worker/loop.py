@@ -9,13 +9,17 @@ import logging
 import sqlite3
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from booksan.errors import MessageError, NoSpace, TransportError
 from booksan.messages import Control, decode
-from booksan.stages.graph import queue_name
+from booksan.state import outbox
 from booksan.transport.base import Delivery
-from booksan.worker.handler import Handler
 from booksan.worker.letters import keep_letter, letter_id
+from booksan.worker.shard import Shard
+
+if TYPE_CHECKING:
+    from booksan.worker.handler import Handler
 
 log = logging.getLogger("booksan.worker")
 
@@ -42,16 +46,25 @@ def is_environment(error: BaseException) -> bool:
 class Worker:
     """One shard of one stage. Call `resume` once, then `step` again and again, then `close`."""
 
-    def __init__(self, handler: Handler) -> None:
-        self.handler = handler
-        self.settings = handler.settings
-        self.store = handler.store
-        self.crash = handler.crash
-        self.name = f"{handler.stage}.{handler.shard}"
-        self.consumer = handler.transport.consume(queue_name(handler.stage, handler.shard))
+    def __init__(self, shard: Shard) -> None:
+        self.shard = shard
+        self.settings = shard.settings
+        self.store = shard.store
+        self.crash = shard.crash
+        self.consumer = shard.transport.consume(shard.queue)
         #: Messages still to be handled one by one, because the last life ended badly.
         self.careful = 0
         self._next_tick = time.monotonic() + self.settings.tick
+        self._handler: Handler | None = None
+
+    @property
+    def handler(self) -> "Handler":
+        """Made when it is first needed: it brings polars along, which takes a while to load."""
+        if self._handler is None:
+            from booksan.worker.handler import Handler
+
+            self._handler = Handler(self.shard)
+        return self._handler
 
     def close(self) -> None:
         """After this the next life knows that nothing went wrong."""
@@ -60,7 +73,7 @@ class Worker:
 
     def abandon(self) -> None:
         """Lets go of everything; what was in hand is delivered again."""
-        self.handler.forget_sessions()
+        self._forget_sessions()
         self.consumer.close()
 
     def resume(self, *, suspicious: bool = True) -> None:
@@ -68,7 +81,12 @@ class Worker:
         unclean = self.store.begin_life()
         if unclean and suspicious:
             self.careful = self.settings.max_messages
-        self.handler.resume()
+        if outbox.waiting(self.store.db) or self.shard.databases():
+            self.handler.resume()
+
+    def warm_up(self) -> None:
+        """Loads what the first message will need, while there is nothing else to do."""
+        assert self.handler is not None
 
     def step(self, timeout: float) -> bool:
         """Handles what is waiting; False if nothing came in time."""
@@ -91,10 +109,10 @@ class Worker:
         try:
             self.handler.handle([decode(delivery.body) for delivery in deliveries])
         except Exception as error:
-            self.handler.forget_sessions()
+            self._forget_sessions()
             if is_environment(error):
                 raise
-            log.exception("%s: a group of messages raised; trying each alone", self.name)
+            log.exception("%s: a group of messages raised; trying each alone", self.shard.queue)
             for delivery in deliveries:
                 self._handle_alone(delivery)
 
@@ -106,10 +124,10 @@ class Worker:
             try:
                 self.handler.handle([decode(delivery.body)])
             except Exception as error:
-                self.handler.forget_sessions()
+                self._forget_sessions()
                 if is_environment(error):
                     raise
-                log.exception("%s: a message raised, handled alone", self.name)
+                log.exception("%s: a message raised, handled alone", self.shard.queue)
                 reason = f"{type(error).__name__}: {error}"
                 tries = self.store.count_attempt(letter, reason)
             else:
@@ -131,9 +149,9 @@ class Worker:
 
     def _bury_letter(self, delivery: Delivery, reason: str) -> None:
         """The message is kept with its error; the client's run fails, the others go on."""
-        handler = self.handler
-        path = keep_letter(handler.root, handler.stage, handler.shard, delivery.body, reason)
-        log.error("%s: dead letter %s: %s", self.name, path, reason)
+        shard = self.shard
+        path = keep_letter(shard.root, shard.stage, shard.number, delivery.body, reason)
+        log.error("%s: dead letter %s: %s", self.shard.queue, path, reason)
         self.store.forget_attempts(letter_id(delivery.body))
         try:
             message = decode(delivery.body)
@@ -141,10 +159,14 @@ class Worker:
             return
         # A home that cannot note a failure must not report that failure to itself for ever.
         if message.control is not Control.FAILED:
-            handler.fail(message.spec, f"dead letter: {reason}")
+            self.handler.fail(message.spec, f"dead letter: {reason}")
 
     def _tick(self) -> None:
         """Now and then: clients past their hard expiry, tombstones no longer needed."""
         if time.monotonic() >= self._next_tick:
             self._next_tick = time.monotonic() + self.settings.tick
             self.handler.expire()
+
+    def _forget_sessions(self) -> None:
+        if self._handler is not None:
+            self._handler.forget_sessions()

@@ -9,18 +9,22 @@ from pathlib import Path
 from types import FrameType
 
 from booksan.errors import EXIT_CANNOT_START, StateError, UsageError
+from booksan.memory import quiet_collector
 from booksan.state.shard import ShardStore, lock_shard
 from booksan.tickets import load_secret
 from booksan.transport.spool import Spool
 from booksan.worker import crash
-from booksan.worker.handler import Handler
 from booksan.worker.loop import Worker, is_environment
 from booksan.worker.settings import Settings
+from booksan.worker.shard import Shard
 
 log = logging.getLogger("booksan.worker")
 
 #: Seconds that an idle worker waits before it looks at its clock again.
 IDLE_SECONDS = 5.0
+#: Seconds that a new worker waits for its first message before it loads what that will need: on
+#: a small machine those who have work already go first.
+WARM_UP_SECONDS = 0.5
 #: Seconds to wait when the machine, not a message, is the trouble: first and longest.
 PAUSES = (0.1, 2.0)
 
@@ -60,7 +64,7 @@ class Life:
         with Spool(self.root, sync=settings.synchronous != "OFF") as transport:
             store = ShardStore(self.root, self.stage, self.shard, synchronous=settings.synchronous)
             try:
-                handler = Handler(
+                shard = Shard(
                     self.stage,
                     self.shard,
                     root=self.root,
@@ -70,7 +74,7 @@ class Life:
                     settings=settings,
                     crash=crash.from_environment(self.stage, self.shard),
                 )
-                self._serve(Worker(handler), suspicious=suspicious)
+                self._serve(Worker(shard), suspicious=suspicious)
             finally:
                 store.close()
 
@@ -78,6 +82,9 @@ class Life:
         self.worker = worker
         try:
             worker.resume(suspicious=suspicious)
+            if not worker.step(WARM_UP_SECONDS):
+                worker.warm_up()
+            quiet_collector()
             while not self.stopping:
                 worker.step(IDLE_SECONDS)
         except BaseException:

@@ -134,10 +134,12 @@ class Session:
         place = self.place
         for shard, frame in partition(place.dataset, place.spec, stage, keyed):
             queue = queue_name(stage, shard)
-            for body in bodies(frame):
+            for rows, body in bodies(frame):
                 seq = self.store.next_seq(queue)
                 digest = body_digest(place.spec, place.sender, seq, body)
-                message = Message(place.spec, place.sender, Kind.BATCH, seq, digest, body=body)
+                message = Message(
+                    place.spec, place.sender, Kind.BATCH, seq, digest, {"rows": rows}, body
+                )
                 self.store.post([(queue, encode(message))])
 
     def _emit_ends(self) -> None:

@@ -79,7 +79,9 @@ class Grammar:
         last = 2 * len(outside) - 2
         if not self._plain(outside):
             return 0
-        return sum(map(len, parts[:last])) + last + border
+        # Counted from the end, which is near.
+        after = sum(map(len, parts[last:])) + len(parts) - 1 - last
+        return len(data) - after + border
 
     def table_rows(self, data: bytes, width: int) -> int:
         """How many records `data` has if all are plain and have `width` fields, otherwise 0.

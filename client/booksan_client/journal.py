@@ -23,7 +23,7 @@ class Entry(NamedTuple):
 
 
 def digest_of(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+    return hashlib.sha256(data).hexdigest()[:32]
 
 
 def fingerprint(path: Path) -> dict[str, Any]:
@@ -57,6 +57,7 @@ class Journal:
         self.entries: list[Entry] = []
         self.taken: set[int] = set()
         self.cut = dict(cut)
+        self._name = file["path"]
         begun = path.exists() and self._load(file)
         self._file = path.open("ab")
         if not begun:
@@ -71,8 +72,8 @@ class Journal:
         if number < len(self.entries):
             if self.entries[number] != entry:
                 raise InputError(
-                    f"batch {number} is not what it was when it was first sent: the file has "
-                    "changed since; start anew"
+                    f"{self._name}: batch {number} is not what it was when it was first sent; the "
+                    "file has changed, so begin a new run"
                 )
             return
         self.entries.append(entry)
@@ -105,7 +106,7 @@ class Journal:
         if not lines:
             return False
         if lines[0]["file"] != file:
-            raise InputError(f"{file['path']} has changed since {self.path} was begun; start anew")
+            raise InputError(f"{file['path']}: has changed since its upload began; begin a new run")
         self.cut = lines[0]["cut"]
         for line in lines[1:]:
             if "taken" in line:

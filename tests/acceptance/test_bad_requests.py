@@ -158,7 +158,7 @@ def test_too_many_rejected_rows_end_the_run_and_a_higher_limit_goes_on(inputs: I
     inputs.books.write_bytes(books_with(b"too few\n", b"fields\n"))
     ended = inputs.place.run(inputs.command("--max-rejected", "1", *settings(PARAMS)))
     assert ended.code == 4
-    assert "2 rows were rejected, 1 are allowed (--max-rejected)" in ended.err
+    assert "2 rows were rejected, 1 allowed (--max-rejected)" in ended.err
     ended = inputs.place.run(inputs.command("--max-rejected", "2", "--json", *settings(PARAMS)))
     assert ended.code == 0, ended.err
     assert ended.document["resumed"]

@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,10 @@ def run_with_crashes(
 
 @pytest.mark.parametrize("point", POINTS)
 def test_every_worker_killed_at_this_point_changes_nothing(
-    data: tuple[Path, Path, dict[str, bytes]], tmp_path: Path, point: str
+    data: tuple[Path, Path, dict[str, bytes]],
+    tmp_path: Path,
+    point: str,
+    record_property: Callable[[str, object], None],
 ) -> None:
     orders = [
         f"{queue_name(stage, shard)}@{point}@1"
@@ -78,6 +82,7 @@ def test_every_worker_killed_at_this_point_changes_nothing(
     # A crash removes its order. The filter sends one message for each that it gets, so it may
     # never have two to be caught between.
     assert set(left) <= {"q1-filter.0@partly-published@1"}
+    record_property(f"real workers killed at {point}", len(orders) - len(left))
 
 
 @pytest.mark.parametrize("nth", [2, 3])

@@ -125,9 +125,7 @@ def test_without_a_terminal_there_are_answers_on_stdout_and_two_lines_on_stderr(
         file.write(b"too few fields\n")
     ended = place.run(command(place, books, reviews, PARAMS))
     rejected, summary = ended.err.splitlines()
-    assert rejected == (
-        f"booksan: 1 rows were rejected; {place.out}/rejected.csv says which and why"
-    )
+    assert rejected == (f"booksan: 1 row was rejected; {place.out}/rejected.csv says which and why")
     assert summary.startswith("booksan: 5 books, 6 reviews in ")
     assert summary.endswith(f" MB/s), 1 rejected; the answers are in {place.out}")
     assert "\x1b" not in ended.out + ended.err

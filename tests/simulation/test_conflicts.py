@@ -238,7 +238,7 @@ def test_a_full_disk_never_counts_against_a_message(
         with pytest.raises(OSError, match="No space"):
             worker.step(0)
         worker.abandon()
-        worker = Worker(worker.handler)
+        worker = Worker(worker.shard)
     monkeypatch.setattr(world.transport, "publish", publish)
     worker.resume(suspicious=False)
     worker.step(0)
@@ -285,10 +285,10 @@ def test_messages_past_the_hard_expiry_are_dropped(make_world: MakeWorld) -> Non
 
 def test_an_expired_client_is_deleted_without_being_asked(make_world: MakeWorld) -> None:
     world, spec = started(make_world)
+    world.now = spec.expires + 1.0
     for name in world.workers:
         worker = world._life(name)
         assert worker is not None
-        worker.handler.now = lambda: spec.expires + 1.0
         worker.handler.expire()
     world.views["one"].close()
     assert list((world.root / "clients").iterdir()) == []
@@ -300,9 +300,9 @@ def test_a_failed_client_is_deleted_when_it_expires(make_world: MakeWorld) -> No
     world.drain()
     assert world.failure("one") is not None
     world.views["one"].close()
+    world.now = spec.expires + 1.0
     for name in world.workers:
         worker = world._life(name)
         assert worker is not None
-        worker.handler.now = lambda: spec.expires + 1.0
         worker.handler.expire()
     assert list((world.root / "clients").iterdir()) == []

@@ -3,6 +3,7 @@
 import random
 import shutil
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +16,9 @@ from booksan.spec import HOME, Spec
 from booksan.stages.books import BOOKS
 from booksan.stages.graph import queue_name
 from booksan.state.shard import ShardStore
-from booksan.worker.handler import Handler
 from booksan.worker.loop import Worker
 from booksan.worker.settings import Settings
+from booksan.worker.shard import Shard
 from tests.simulation.memory import MemoryTransport
 
 SECRET = b"simulated"
@@ -59,6 +60,7 @@ class World:
         self.crashes = set(crashes)
         self.hits: Counter[tuple[str, str]] = Counter()
         self.deaths = 0
+        self.now = time.time()
         self.workers: dict[str, Worker | None] = {}
         self.clients: dict[str, Client] = {}
         self.views: dict[str, HomeView] = {}
@@ -175,7 +177,7 @@ class World:
             return worker
         stage, _, shard = name.rpartition(".")
         store = ShardStore(self.root, stage, int(shard), synchronous="OFF")
-        handler = Handler(
+        shard_of_world = Shard(
             stage,
             int(shard),
             root=self.root,
@@ -184,8 +186,9 @@ class World:
             secret=SECRET,
             settings=SETTINGS,
             crash=lambda point: self._crash(name, point),
+            now=lambda: self.now,
         )
-        worker = Worker(handler)
+        worker = Worker(shard_of_world)
         try:
             worker.resume()
         except Killed:

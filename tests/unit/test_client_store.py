@@ -259,6 +259,8 @@ def test_a_person_can_read_the_progress(store: ClientStore) -> None:
         "batches": 2,
         "of_batches": 3,
         "complete": 0,
+        "rows": 0,
+        "bytes": 0,
         "phase": TAKING,
         "outbox": 1,
     }

@@ -98,7 +98,9 @@ def test_bodies_hold_all_rows_in_order_within_the_limit(sizes: list[int], limit:
     frame = frame_of([chance.randbytes(size).hex() for size in sizes])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MAX_BODY", limit)
-        found = list(bodies(frame))
+        pieces = list(bodies(frame))
+    found = [body for _, body in pieces]
+    assert [rows for rows, _ in pieces] == [to_frame(body).height for body in found]
     frames = [to_frame(body) for body in found]
     assert [row for each in frames for row in each.rows()] == frame.rows()
     for body, each in zip(found, frames, strict=True):
@@ -113,7 +115,8 @@ def test_no_rows_make_no_body() -> None:
 
 def test_small_frames_make_one_body() -> None:
     frame = frame_of(["Dune", "Emma"])
-    (body,) = bodies(frame)
+    ((rows, body),) = bodies(frame)
+    assert rows == 2
     assert to_frame(body).equals(frame)
 
 
@@ -121,7 +124,7 @@ def test_output_over_the_limit_of_a_message_is_sent_in_several() -> None:
     chance = random.Random(1)
     frame = frame_of([chance.randbytes(1024 * 1024).hex() for _ in range(9)])
     assert len(to_body(frame)) > MAX_MESSAGE
-    found = list(bodies(frame))
+    found = [body for _, body in bodies(frame)]
     assert len(found) > 1
     for body in found:
         assert len(body) <= MAX_BODY
