@@ -63,14 +63,33 @@ def mute(stream: IO[str]) -> None:
         os.dup2(sink.fileno(), stream.fileno())
 
 
-class _Speed(ProgressColumn):
-    """Megabytes per second since the task began to move."""
+@dataclass
+class _Pace:
+    """Bytes per second from the first movement of a task to its latest."""
 
+    first_time: float = 0.0
+    first_bytes: int = 0
+    last_time: float = 0.0
+    last_bytes: int = 0
+
+    def moved_to(self, position: int) -> None:
+        if position == self.last_bytes:
+            return
+        self.last_time, self.last_bytes = time.monotonic(), position
+        if not self.first_time:
+            self.first_time, self.first_bytes = self.last_time, position
+
+    @property
+    def megabytes_per_second(self) -> float:
+        elapsed = self.last_time - self.first_time
+        return (self.last_bytes - self.first_bytes) / elapsed / 1e6 if elapsed else 0.0
+
+
+class _Speed(ProgressColumn):
     def render(self, task: Task) -> Text:
-        moved, elapsed = task.fields["bytes"], task.elapsed
-        if not moved or not elapsed:
-            return Text("")
-        return Text(f"{moved / elapsed / 1e6:.1f} MB/s", style="progress.data.speed")
+        speed = task.fields["pace"].megabytes_per_second
+        # Stages that only count rows move next to no bytes.
+        return Text(f"{speed:.1f} MB/s" if speed >= 0.05 else "", style="progress.data.speed")
 
 
 @dataclass
@@ -119,7 +138,7 @@ class RunDisplay:
             name = each.source.name
             self._batches[name] = math.ceil((each.size or 0) / BATCH_BYTES)
             self._tasks[name] = self._bars.add_task(
-                f"upload {name}", total=each.size, detail="", bytes=0
+                f"upload {name}", total=each.size, detail="", pace=_Pace()
             )
         self._bars.start()
 
@@ -129,7 +148,7 @@ class RunDisplay:
 
     def uploaded(self, source: str, offset: int) -> None:
         if self._bars is not None:
-            self._bars.update(self._tasks[source], completed=offset, bytes=offset)
+            self._move(self._bars, source, offset, bytes=offset)
 
     def moved(self, root: Path, spec: Spec, status: HomeStatus) -> None:
         if self._bars is None or time.monotonic() < self._next:
@@ -140,8 +159,18 @@ class RunDisplay:
             self._bars.update(self._tasks[name], detail=f"{source.rows:,} rows{rejected}")
         totals = self._totals(root, spec)
         for stage in spec.shards:
+            if stage not in self._tasks:
+                self._tasks[stage] = self._bars.add_task(stage, detail="", pace=_Pace(), total=None)
             if stage in totals:
-                self._move_stage(self._bars, stage, totals[stage])
+                found = totals[stage]
+                detail = f"{found.rows:,} rows"
+                self._bars.update(self._tasks[stage], total=found.of_batches, detail=detail)
+                self._move(self._bars, stage, found.batches, bytes=found.bytes)
+
+    def _move(self, bars: Progress, name: str, completed: int, *, bytes: int) -> None:
+        task = self._tasks[name]
+        bars.tasks[task].fields["pace"].moved_to(bytes)
+        bars.update(task, completed=completed)
 
     def _totals(self, root: Path, spec: Spec) -> dict[str, _StageTotals]:
         streams = list(stage_progress(root, spec.client))
@@ -157,17 +186,6 @@ class RunDisplay:
             for stage in (stream.stage, sender) if silent else (stream.stage,):
                 totals.setdefault(stage, _StageTotals()).add(stream, expected)
         return totals
-
-    def _move_stage(self, bars: Progress, stage: str, found: _StageTotals) -> None:
-        if stage not in self._tasks:
-            self._tasks[stage] = bars.add_task(stage, detail="", bytes=0)
-        bars.update(
-            self._tasks[stage],
-            completed=found.batches,
-            total=found.of_batches,
-            detail=f"{found.rows:,} rows",
-            bytes=found.bytes,
-        )
 
     def answer(self, query: Query, rows: Sequence[Row], path: Path) -> None:
         if self.out is None:

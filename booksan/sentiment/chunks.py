@@ -1,8 +1,10 @@
 """What a chunk, the text between white space, does to the polarity of its text."""
 
+import re
+
 from booksan.sentiment.emoticons import LETTER_HEADS, continues_o, may_continue, may_go_on
-from booksan.sentiment.signs import BOOST, CONTINUE, OPEN, RESET, Signs
-from booksan.sentiment.table import Table
+from booksan.sentiment.signs import BOOST, CONTINUE, OPEN, RESET, Signs, by_length
+from booksan.sentiment.table import MAX_KEY, Table
 from booksan.sentiment.tokens import (
     END_OF_SENTENCE,
     PUNCTUATION,
@@ -17,7 +19,9 @@ _EDGES = PUNCTUATION + "."
 # One of these is in every smiley and sarcasm mark that is taken apart within one chunk, or else it
 # is an 8 with a bracket after it.
 _SMILING = frozenset(":;=*!")
-_SIGN_OF_END = {",": "", "?": "", "!": BOOST, ":": OPEN, ";": OPEN}
+_PLAIN_END = re.compile(r"""[!?,.)\]"']*|;[!?,."]*|:""")
+# After a letter none of these belongs to a smiley that began before it.
+_SIGN_OF_END = {",": "", ".": "", "?": "", ")": "", '"': "", "!": BOOST, ":": OPEN, ";": OPEN}
 
 
 class Chunks(Table[str]):
@@ -30,56 +34,70 @@ class Chunks(Table[str]):
         known = (*signs.special, END_OF_SENTENCE.lower())
         self._cores = frozenset(token.strip(_EDGES) for token in known)
         # The short cuts take for granted that no lexicon gives a polarity to what they cut off.
-        self._may_cut = all(signs.special.get(end, BOOST) == BOOST for end in (*_EDGES, "...", "s"))
+        self._may_cut = all(signs.special.get(end, BOOST) == BOOST for end in (*_EDGES, "...", "n"))
 
     def work_out(self, key: str) -> str:
-        return (self._short_cut(key) if self._may_cut else None) or self._take_apart(key)
+        # Most new chunks are plain words, so they come first, and without another call.
+        if key.isalpha() and len(key) > 2:
+            found = self._special.get(key.lower(), RESET)
+            return found + OPEN if key[-1] in LETTER_HEADS else found
+        if self._may_cut:
+            short_cut = self._word_and_end(key)
+            if short_cut is None:
+                short_cut = self._core_and_edges(key)
+            if short_cut is not None:
+                return short_cut
+        return self._take_apart(key)
 
-    def _short_cut(self, chunk: str) -> str | None:
-        """The signs of most new chunks, without taking them apart."""
-        last = chunk[-1]
-        word = chunk[:-1] if last in ",.?" else chunk
-        if len(word) > 2 and word.isalpha():
-            lower = word.lower()
-            found = self._special.get(lower, RESET)
-            if last in LETTER_HEADS:
-                return found + OPEN
-            # A full stop may belong to the word, and make a known word of it or an unknown one.
-            if last != "." or lower not in self._cores:
-                return found
-        elif self._is_unknown_word(chunk):
-            # By characters instead of tokens it may say yes too often, which does no harm.
-            begin = CONTINUE if not chunk[0].isalnum() and may_continue(chunk) else ""
-            return begin + RESET + (OPEN if may_go_on(chunk) else "")
-        return self._by_shorter(chunk)
+    def _word_and_end(self, chunk: str) -> str | None:
+        """The signs of a word with one punctuation mark after it."""
+        word, last = chunk[:-1], chunk[-1]
+        end = _SIGN_OF_END.get(last)
+        if end is None or not word.isalpha() or len(word) < 3:
+            return None
+        lower = word.lower()
+        # A full stop may belong to the word, and make a known word of it or an unknown one.
+        if last == "." and lower in self._cores and is_abbreviation(chunk):
+            return None
+        return self._special.get(lower, RESET) + end
 
-    def _is_unknown_word(self, chunk: str) -> bool:
-        """Whether there is nothing here but an unknown word, of three letters or more.
+    def _core_and_edges(self, chunk: str) -> str | None:
+        """The signs of a single word with any punctuation around it.
 
-        What is split from its ends is too short to count, except for dots, and they do what the
-        word does.
+        What is split from its ends is too short to count, except for exclamation marks, and for
+        dots, which do what an unknown word does.
         """
         core = chunk.strip(_EDGES)
-        return (
-            len(core) > 2
-            and core.lower() not in self._cores
-            and _SMILING.isdisjoint(chunk)
-            and QUOTES.isdisjoint(core)
-        )
-
-    def _by_shorter(self, chunk: str) -> str | None:
-        """The signs by those of a shorter chunk, where the end is certain to be tokens of its own.
-
-        After a letter or digit none of these ends belongs to a smiley that began before it.
-        """
-        shorter, end = chunk[:-1], _SIGN_OF_END.get(chunk[-1])
-        if chunk.endswith("'s"):
-            shorter, end = chunk[:-2], ""
-        elif chunk[-1] == "." and shorter.isalpha() and not is_abbreviation(chunk):
-            end = ""
-        if end is None or not shorter[-1:].isalnum():
+        lower = core.lower()
+        if len(core) > 2 and lower not in self._cores:
+            if _has_quote(core):
+                return self._around_quote(chunk)
+            # Whatever a full stop or a smiley makes of it, it stays an unknown word.
+            found = RESET
+        elif core.isalnum() and _is_certain_token(core, chunk):
+            found = self._special.get(lower, by_length(lower))
+        else:
             return None
-        return self[shorter] + end
+        if core != chunk or len(core) < 3:
+            before, _, after = chunk.partition(core)
+            if not _SMILING.isdisjoint(before) or not _is_plain_end(after):
+                return None
+            found += BOOST * after.count(BOOST)
+            if may_continue((*before, core)):
+                found = CONTINUE + found
+        return found + OPEN if may_go_on(chunk) else found
+
+    def _around_quote(self, chunk: str) -> str | None:
+        """The signs of a chunk by those of its halves, which a quote parts like white space.
+
+        No smiley has a letter or digit after its quote.
+        """
+        head, quote, tail = chunk.rpartition("'" if "'" in chunk else '"')
+        if quote == "'" and tail[:1] == "t" and head[-1:] == "n":
+            head = head[:-1]
+        if not head or not tail[:1].isalnum() or len(chunk) > MAX_KEY:
+            return None
+        return self[head] + self[tail].lstrip(CONTINUE)
 
     def _take_apart(self, chunk: str) -> str:
         tokens = tokens_of_chunk(chunk)
@@ -105,6 +123,28 @@ class Chunks(Table[str]):
             for i in range(first + 1, end):
                 signs[i] = ""
         return "".join(signs)
+
+
+def _has_quote(word: str) -> bool:
+    if "'" in word or '"' in word:
+        return True
+    return not (word.isascii() or QUOTES.isdisjoint(word))
+
+
+def _is_plain_end(after: str) -> bool:
+    """Whether this punctuation after a word holds no smiley, not even with the end of the word."""
+    return _SMILING.isdisjoint(after) or _PLAIN_END.fullmatch(after) is not None
+
+
+def _is_certain_token(core: str, chunk: str) -> bool:
+    """Whether these letters and digits are split from all that is around them in the chunk."""
+    # The 8 may begin a smiley, and the bar go on with one that any word began.
+    if core[-1] == "8" or chunk[0] == "_":
+        return False
+    if "." not in chunk:
+        return True
+    with_stop = core + "."
+    return chunk.count(".") == 1 and with_stop in chunk and not is_abbreviation(with_stop)
 
 
 def _torn_runs(signs: list[str]) -> list[tuple[int, int]]:
