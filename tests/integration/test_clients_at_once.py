@@ -1,0 +1,127 @@
+"""Several clients through the same real workers, some of which are killed on the way."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from booksan.answers import csv_bytes
+from booksan.gateway.uploads import Gateway
+from booksan.home import HomeStatus, HomeView
+from booksan.spec import Spec
+from booksan.stages.books import BOOKS
+from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
+from booksan.supervisor.handle import Host
+from booksan.tickets import load_secret
+from booksan.transport.spool import Spool
+from tests.simulation.data import Sample, sample, shards
+
+SHARDS = shards(2, 2)
+DEADLINE = 120.0
+
+
+class Client:
+    """One client that sends its batches and waits for its answers, on a thread of its own."""
+
+    def __init__(self, root: Path, gateway: Gateway, data: Sample, name: str) -> None:
+        self.data = data
+        self.gateway = gateway
+        self.spec: Spec = data.spec(name, SHARDS)
+        self.view = HomeView(root, self.spec)
+        self.answers: dict[str, bytes] = {}
+
+    def run(self) -> None:
+        self.gateway.create(self.spec)
+        for source in BOOKS.source:
+            status = self.wait(partial(_has_permit, source))
+            permit = status.permits[source]
+            batches = self.data.batches[source]
+            for number in reversed(range(len(batches))):
+                self.gateway.put(status.ticket, source, number, batches[number], permit)
+            self.gateway.end(status.ticket, source, len(batches), permit)
+        status = self.wait(lambda status: status.done)
+        self.answers = {
+            query.name: csv_bytes(tuple(query.columns), self.view.answer(query))
+            for query in BOOKS.queries
+        }
+        self.view.close()
+        self.gateway.release(status.ticket, "done")
+
+    def wait(self, ready: Callable[[HomeStatus], bool]) -> HomeStatus:
+        deadline = time.monotonic() + DEADLINE
+        while time.monotonic() < deadline:
+            status = self.view.status()
+            if status is not None and status.failed is not None:
+                raise AssertionError(status.failed)
+            if status is not None and ready(status):
+                return status
+            time.sleep(0.02)
+        raise AssertionError(f"{self.spec.client} got no further")
+
+
+def test_clients_at_once_get_their_own_answers_while_workers_are_killed(tmp_path: Path) -> None:
+    workers = [WorkerSpec(stage, n) for stage, count in SHARDS.items() for n in range(count)]
+    write_config(tmp_path, HostConfig(tuple(workers)))
+    secret = load_secret(tmp_path)
+    samples = [sample(seed, books=60, reviews=80, dirty=seed % 2 == 1) for seed in range(4)]
+    with Host(tmp_path, {"POLARS_MAX_THREADS": "1"}) as host, Spool(tmp_path) as transport:
+        gateway = Gateway(transport, secret)
+        clients = [
+            Client(tmp_path, gateway, data, f"client-{number}")
+            for number, data in enumerate(samples)
+        ]
+        threads = [threading.Thread(target=client.run) for client in clients]
+        for thread in threads:
+            thread.start()
+        kill_some(host, until=lambda: not any(thread.is_alive() for thread in threads))
+        for thread in threads:
+            thread.join()
+        for client in clients:
+            assert client.answers == client.data.answers, client.spec.client
+        wait_until_empty(tmp_path / "clients")
+    left = [
+        path for path in (tmp_path / "queues").rglob("*") if path.is_file() and path.stat().st_size
+    ]
+    assert left == []
+
+
+def kill_some(host: Host, until: Callable[[], bool]) -> None:
+    """Kills one worker after the other, each when the one before is back."""
+    number = 0
+    while not until():
+        status = host.status()
+        assert status is not None
+        if all(worker.pid for worker in status.workers):
+            victim = status.workers[number * 5 % len(status.workers)]
+            assert victim.pid is not None
+            os.kill(victim.pid, signal.SIGKILL)
+            number += 1
+            wait_for(partial(_restarted_since, host, status.restarts))
+        time.sleep(0.3)
+    assert number > 0
+
+
+def _has_permit(source: str, status: HomeStatus) -> bool:
+    return source in status.permits
+
+
+def _restarted_since(host: Host, restarts: int) -> bool:
+    status = host.status()
+    return status is not None and status.restarts > restarts
+
+
+def wait_until_empty(directory: Path) -> None:
+    wait_for(lambda: not any(directory.iterdir()))
+
+
+def wait_for(ready: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while not ready():
+        if time.monotonic() > deadline:
+            pytest.fail("nothing happened")
+        time.sleep(0.02)
