@@ -37,29 +37,21 @@ class Chunks(Table[str]):
         self._may_cut = all(signs.special.get(end, BOOST) == BOOST for end in (*_EDGES, "...", "n"))
 
     def work_out(self, key: str) -> str:
-        # Most new chunks are plain words, so they come first, and without another call.
+        # Most new chunks are plain words, alone or with one punctuation mark after them. They come
+        # first, and without further calls.
         if key.isalpha() and len(key) > 2:
             found = self._special.get(key.lower(), RESET)
             return found + OPEN if key[-1] in LETTER_HEADS else found
-        if self._may_cut:
-            short_cut = self._word_and_end(key)
-            if short_cut is None:
-                short_cut = self._core_and_edges(key)
-            if short_cut is not None:
-                return short_cut
-        return self._take_apart(key)
-
-    def _word_and_end(self, chunk: str) -> str | None:
-        """The signs of a word with one punctuation mark after it."""
-        word, last = chunk[:-1], chunk[-1]
-        end = _SIGN_OF_END.get(last)
-        if end is None or not word.isalpha() or len(word) < 3:
-            return None
-        lower = word.lower()
-        # A full stop may belong to the word, and make a known word of it or an unknown one.
-        if last == "." and lower in self._cores and is_abbreviation(chunk):
-            return None
-        return self._special.get(lower, RESET) + end
+        if not self._may_cut:
+            return self._take_apart(key)
+        word = key[:-1]
+        if word.isalpha() and len(word) > 2 and (last := key[-1]) in _SIGN_OF_END:
+            lower = word.lower()
+            # A full stop may belong to the word, and make a known word of it or an unknown one.
+            if last != "." or lower not in self._cores or not is_abbreviation(key):
+                return self._special.get(lower, RESET) + _SIGN_OF_END[last]
+        short_cut = self._core_and_edges(key)
+        return self._take_apart(key) if short_cut is None else short_cut
 
     def _core_and_edges(self, chunk: str) -> str | None:
         """The signs of a single word with any punctuation around it.
@@ -80,10 +72,11 @@ class Chunks(Table[str]):
             return None
         if core != chunk or len(core) < 3:
             before, _, after = chunk.partition(core)
-            if not _SMILING.isdisjoint(before) or not _is_plain_end(after):
+            if not (_SMILING.isdisjoint(before) and _is_plain_end(after)):
                 return None
-            found += BOOST * after.count(BOOST)
-            if may_continue((*before, core)):
+            if BOOST in after:
+                found += BOOST * after.count(BOOST)
+            if (before or len(core) < 3) and may_continue((*before, core)):
                 found = CONTINUE + found
         return found + OPEN if may_go_on(chunk) else found
 

@@ -55,7 +55,7 @@ def assess(segment: str, meaning_of: Mapping[str, Meaning]) -> Assessed:
     if not done:
         return Assessed(boosts, (), 0.0, False)
     last = done[-1]
-    polarities = tuple(final(each.polarity, each.negated) for each in done)
+    polarities = tuple([final(each.polarity, each.negated) for each in done])
     return Assessed(boosts, polarities, last.polarity, last.negated)
 
 

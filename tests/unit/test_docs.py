@@ -1,0 +1,84 @@
+"""The documents tell what the code does: each option, parameter, exit code and dependency."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from booksan import errors
+from booksan.cli import app
+from booksan.errors import BooksanError
+from booksan.stages.books import BOOKS
+from booksan.stages.graph import Param
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = typer.main.get_command(app)
+
+
+def options_of(*path: str) -> list[str]:
+    command: Any = COMMANDS
+    for name in path:
+        command = command.commands[name]
+    return [
+        option
+        for param in command.params
+        if param.param_type_name == "option" and not getattr(param, "hidden", False)
+        for option in param.opts
+        if option.startswith("--") and option not in ("--help",)
+    ]
+
+
+@pytest.mark.parametrize("option", options_of("run"))
+def test_the_readme_tells_of_every_option_of_run(option: str) -> None:
+    assert f"{option}" in README
+
+
+@pytest.mark.parametrize("option", options_of("bench", "books"))
+def test_the_page_on_benchmarks_tells_of_every_option_of_bench(option: str) -> None:
+    assert f"`{option}" in (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("param", BOOKS.params, ids=lambda param: param.name)
+def test_the_page_on_queries_tells_of_every_parameter_with_its_default(param: Param) -> None:
+    lines = [
+        line
+        for line in (ROOT / "docs/queries.md").read_text(encoding="utf-8").splitlines()
+        if re.search(rf"(^|[ |,]){re.escape(param.name)}([ |,]|$)", line) and line.startswith("|")
+    ]
+    default = param.default if isinstance(param.default, str) else f"{param.default:g}"
+    assert any(default in line for line in lines)
+
+
+def test_the_readme_tells_of_every_exit_code() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    codes = {kind.exit_code for kind in kinds if issubclass(kind, BooksanError)} | {0, 130}
+    for code in codes:
+        assert f"\n| {code} |" in README
+
+
+def test_every_dependency_is_named_with_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    reasons = page[page.index("## Dependencies") :]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["bench"]]
+    for requirement in wanted:
+        assert re.split("[<>=]", requirement)[0] in reasons
+
+
+def test_every_error_is_drawn_in_the_tree() -> None:
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    for kind in kinds:
+        assert kind.__name__ in str(errors.__doc__)
+
+
+def test_every_command_has_a_help_text() -> None:
+    def check(command: Any) -> None:
+        assert command.help or command.short_help
+        for each in getattr(command, "commands", {}).values():
+            check(each)
+
+    check(COMMANDS)
