@@ -6,14 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-
-def sync_directory(path: Path) -> None:
-    """A new name in a directory is durable only after this."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+from booksan_client.files import sync_directory as sync_directory
 
 
 def write_atomically(path: Path, write: bytes | Callable[[BinaryIO], object]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from booksan_client.errors import InputError
+from booksan_client.files import sync_directory
 
 _SAMPLE = 64 * 1024
 
@@ -41,14 +42,6 @@ def fingerprint(path: Path) -> dict[str, Any]:
     }
 
 
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 class Journal:
     """The batches of one source of one client; one process has it open at a time."""
 
@@ -62,7 +55,7 @@ class Journal:
         self._file = path.open("ab")
         if not begun:
             self._append({"file": file, "cut": self.cut})
-            _sync_directory(path.parent)
+            sync_directory(path.parent)
 
     def close(self) -> None:
         self._file.close()
