@@ -1,7 +1,6 @@
 """Small helpers for files that must survive a crash."""
 
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -11,9 +10,10 @@ from booksan_client.files import sync_directory as sync_directory
 
 def write_atomically(path: Path, write: bytes | Callable[[BinaryIO], object]) -> None:
     """The whole file or nothing: a temporary beside it, synced, then renamed over it."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    # Always the same name: what a kill left of it is written over the next time.
+    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        with temporary.open("xb") as file:
+        with temporary.open("wb") as file:
             if callable(write):
                 write(file)
             else:

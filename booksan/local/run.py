@@ -2,6 +2,7 @@
 
 import contextlib
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from booksan.errors import BooksanError, NoSpace, RunFailed, TooManyRejected
 from booksan.files import write_atomically
 from booksan.gateway.uploads import Gateway
 from booksan.home import HomeStatus, HomeView
-from booksan.inspection import missing_numbers, progress
+from booksan.inspection import StreamProgress, missing_numbers, progress
 from booksan.local.inputs import Input, look_at
 from booksan.local.workspace import Identity, Pinned, Workspace
 from booksan.spec import ParamValue, Spec
@@ -94,10 +95,17 @@ def run(options: Options, display: Display, stopping: Callable[[], bool]) -> Sum
     )
     workspace = Workspace.open(options.data_dir, identity)
     try:
-        pinned, resumed = workspace.pinned(_fresh(options, identity), time.time())
+        fresh = _fresh(options, identity)
+        pinned, resumed = workspace.pinned(fresh, time.time())
+        local = LocalRun(options, inputs, workspace, pinned, display, stopping)
+        if resumed and (failure := local.earlier_failure()):
+            display.note(f"the last run failed ({failure}); beginning anew")
+            workspace.begin_anew(fresh)
+            local = LocalRun(options, inputs, workspace, fresh, display, stopping)
+            resumed = False
         display.begin(inputs, resumed)
-        summary = LocalRun(options, inputs, workspace, pinned, display, stopping).to_the_end()
-        workspace.finish(pinned)
+        summary = local.to_the_end()
+        workspace.finish()
     finally:
         workspace.close()
     summary.resumed = resumed
@@ -124,6 +132,8 @@ class LocalRun:
     ) -> None:
         self.options = options
         self.inputs = inputs
+        self.workspace = workspace
+        self.pinned = pinned
         self.root = workspace.path
         self.display = display
         self.stopping = stopping
@@ -139,11 +149,21 @@ class LocalRun:
         self.view = HomeView(self.root, self.spec)
         self.summary = Summary()
         self._abandoned = False
+        self._put_error: Exception | None = None
         self._next_slow_look = 0.0
-        self._last_movement: tuple[float, object] = (time.monotonic(), None)
+        #: When the home or, once that is quiet, any stage was last seen to move, and how.
+        self._last_movement: tuple[float, tuple[HomeStatus, tuple[StreamProgress, ...]] | None]
+        self._last_movement = (time.monotonic(), None)
         self._supervisor_restarts = 0
 
+    def earlier_failure(self) -> str | None:
+        """Why an earlier command's run, which this one would go on with, has failed already."""
+        status = self.view.status()
+        self.view.close()
+        return status.failed if status else None
+
     def to_the_end(self) -> Summary:
+        self._look_at_disk()
         secret = load_secret(self.root)
         write_config(self.root, HostConfig(tuple(self._worker_specs())))
         host = Host(self.root, {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"})
@@ -155,6 +175,7 @@ class LocalRun:
                 self._send(each, ticket)
             self._wait(lambda status: status.done)
             self._write_rejected()
+            self.workspace.settle(self.pinned)
             self._release(ticket)
             self._wait_until_gone()
             self._sum_up()
@@ -179,14 +200,34 @@ class LocalRun:
         name = each.source.name
         status = self._wait(lambda status: name in status.permits)
         permit = status.permits[name]
-        if status.sources[name].of_batches is not None:
+        length = status.sources[name].of_batches
+        if length is not None:
+            # The home knows the end; that the others do is not certain after a power failure.
+            self.gateway.end(ticket, name, length, permit)
             return
+        try:
+            self._upload(each, ticket, permit)
+        except Interrupted:
+            # A batch that failed for a reason of its own tells more than those that gave up too.
+            if self._put_error is not None:
+                raise self._put_error from None
+            raise
+
+    def _abandon(self) -> None:
+        """Batches that wait for room in other threads must give up."""
+        self._abandoned = True
+
+    def _upload(self, each: Input, ticket: str, permit: str) -> None:
+        name = each.source.name
 
         def put(number: int, data: bytes) -> None:
             try:
                 self.gateway.put(ticket, name, number, data, permit)
-            except BaseException:
-                self._abandoned = True
+            except Interrupted:
+                raise
+            except Exception as error:
+                self._put_error = error
+                self._abandon()
                 raise
 
         journal = Journal(
@@ -197,7 +238,13 @@ class LocalRun:
         with contextlib.closing(journal):
             delimiter = each.source.delimiter
             for sent in upload(
-                each.path, each.header, journal, put, self._look, delimiter=delimiter
+                each.path,
+                each.header,
+                journal,
+                put,
+                self._look,
+                give_up=self._abandon,
+                delimiter=delimiter,
             ):
                 self.display.uploaded(name, sent.end)
             if fingerprint(each.path) != each.fingerprint:
@@ -216,8 +263,7 @@ class LocalRun:
         try:
             return self._look_closely()
         except BaseException:
-            # Uploads that wait for room in another thread must give up too.
-            self._abandoned = True
+            self._abandon()
             raise
 
     def _look_closely(self) -> HomeStatus | None:
@@ -227,10 +273,18 @@ class LocalRun:
             self._next_slow_look = time.monotonic() + SLOW_LOOK
             self._look_at_host()
             self._look_at_disk()
-        status = self.view.status()
+            self._look_at_expiry()
+        status = self._status()
         if status is not None:
             self._judge(status)
         return status
+
+    def _status(self) -> HomeStatus | None:
+        try:
+            return self.view.status()
+        except sqlite3.OperationalError as error:
+            self._look_at_disk()
+            raise BooksanError(f"the state in {self.root} cannot be read: {error}") from error
 
     def _judge(self, status: HomeStatus) -> None:
         if status.failed is not None:
@@ -270,20 +324,29 @@ class LocalRun:
                 "then the same command goes on where it was"
             )
 
+    def _look_at_expiry(self) -> None:
+        if self.spec.expires <= time.time() or self.view.is_gone():
+            raise RunFailed("the run has expired; the same command begins a new one")
+
     def _look_for_stall(self, status: HomeStatus) -> None:
         moment, seen = self._last_movement
-        if seen != status:
-            self._last_movement = (time.monotonic(), status)
+        if seen is None or seen[0] != status:
+            self._last_movement = (time.monotonic(), (status, ()))
         elif time.monotonic() - moment > STALL:
-            self._last_movement = (time.monotonic(), status)
-            for stream in progress(self.root, self.spec.client):
-                if not stream.complete:
-                    missing = missing_numbers(self.root, stream)
-                    self.display.note(
-                        f"nothing has moved for {STALL:.0f} s: {stream.stage}.{stream.shard} has "
-                        f"{stream.batches} of {stream.of_batches} batches of {stream.sender}, "
-                        f"missing {missing}"
-                    )
+            # The home is quiet while a long backlog is worked off; only all together are stalled.
+            streams = tuple(progress(self.root, self.spec.client))
+            self._last_movement = (time.monotonic(), (status, streams))
+            if streams == seen[1]:
+                self._tell_stall(streams)
+
+    def _tell_stall(self, streams: Sequence[StreamProgress]) -> None:
+        for stream in streams:
+            if not stream.complete:
+                self.display.note(
+                    f"nothing has moved for {STALL:.0f} s: {stream.stage}.{stream.shard} has "
+                    f"{stream.batches} of {stream.of_batches} batches of {stream.sender}, "
+                    f"missing {missing_numbers(self.root, stream)}"
+                )
 
     def _go_on_waiting(self) -> None:
         """Called by uploads that are held back."""
@@ -314,7 +377,7 @@ class LocalRun:
 
     def _release(self, ticket: str) -> None:
         """The answers are written, so the stages may forget the client."""
-        status = self.view.status()
+        status = self._status()
         assert status is not None
         self.summary.rows = {name: found.rows for name, found in status.sources.items()}
         self.summary.rejected = {name: found.rejected for name, found in status.sources.items()}

@@ -100,9 +100,17 @@ class Workspace:
         self._write(fresh, finished=False)
         return fresh, False
 
-    def finish(self, pinned: Pinned) -> None:
-        """Marked first, so that a kill in the middle of the removal leaves nothing half-alive."""
+    def settle(self, pinned: Pinned) -> None:
+        """The answers are written: whatever happens now, the same command begins anew."""
         self._write(pinned, finished=True)
+
+    def begin_anew(self, fresh: Pinned) -> None:
+        """Forgets a run that cannot give its answers."""
+        self._empty()
+        self._write(fresh, finished=False)
+
+    def finish(self) -> None:
+        """Removes a settled run."""
         self._empty()
         if not self.given:
             shutil.rmtree(self.path)
@@ -196,24 +204,27 @@ def _is_strange(path: Path) -> bool:
     if not path.exists() or _read(path) is not None:
         return False
     names = (entry.name for entry in path.iterdir())
-    return any(name != _LOCK_FILE and not name.startswith(f".{_RUN_FILE}.") for name in names)
+    return any(name not in (_LOCK_FILE, f".{_RUN_FILE}.tmp") for name in names)
 
 
 def _sweep(runs: Path, identity: Identity, now: float) -> None:
     """Removes runs that nobody can go on with: expired ones, and earlier contents of the files."""
     for path in runs.glob("*"):
-        found = _read(path)
-        if found is None:
-            continue
-        files = found["identity"]["files"]
-        same_paths = {name: file["path"] for name, file in files.items()} == {
-            name: file["path"] for name, file in identity.files.items()
-        }
-        outdated = same_paths and files != identity.as_dict()["files"]
-        if outdated or found["expires"] <= now:
+        if path.is_dir() and _is_of_no_use(_read(path), identity, now):
             # One that is being worked on, or cannot be removed, must not stop this run.
             with contextlib.suppress(OSError):
                 _remove_unlocked(path)
+
+
+def _is_of_no_use(found: dict[str, Any] | None, identity: Identity, now: float) -> bool:
+    """A removal that was cut short leaves no description at all."""
+    if found is None or found["finished"] or found["expires"] <= now:
+        return True
+    files = found["identity"]["files"]
+    same_paths = {name: file["path"] for name, file in files.items()} == {
+        name: file["path"] for name, file in identity.files.items()
+    }
+    return same_paths and files != identity.as_dict()["files"]
 
 
 def _remove_unlocked(path: Path) -> None:

@@ -5,7 +5,6 @@ again and again, so that a text costs one look-up for each chunk and one for eac
 """
 
 import itertools
-import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -18,7 +17,6 @@ from booksan.sentiment.table import Table
 # Signs that do nothing at the beginning of a segment are skipped.
 _SEGMENT = re.compile("[^rs<>][^r]*")
 _TORN = OPEN + CONTINUE
-_POLARITIES = operator.attrgetter("polarities")
 
 
 class Segments(Table[Assessed]):
@@ -53,10 +51,7 @@ class Analyser:
             if _TORN in signs:
                 signs = self.chunks.look_across(text)
             segments = map(assessed, segments_in(signs))
-            if BOOST in signs:
-                found = _with_boosts(segments)
-            else:
-                found = list(chain(map(_POLARITIES, segments)))
+            found = _with_boosts(segments) if BOOST in signs else list(chain(segments))
             # One addition after the other, for `sum` rounds better than TextBlob in newer Pythons.
             total = 0.0
             for polarity in found:
@@ -69,12 +64,12 @@ def _with_boosts(segments: Iterable[Assessed]) -> list[float]:
     """The polarities of all segments, with exclamation marks that look back into an earlier one."""
     found: list[float] = []
     last, last_negated = 0.0, False
-    for boosts, polarities, new_last, new_negated in segments:
-        if boosts and found:
-            for _ in range(boosts):
+    for segment in segments:
+        if segment.boosts and found:
+            for _ in range(segment.boosts):
                 last = boosted(last)
             found[-1] = final(last, last_negated)
-        if polarities:
-            found += polarities
-            last, last_negated = new_last, new_negated
+        if segment:
+            found += segment
+            last, last_negated = segment.last, segment.last_negated
     return found

@@ -61,9 +61,9 @@ class Chunks(Table[str]):
         """
         core = chunk.strip(_EDGES)
         lower = core.lower()
+        if _has_quote(core):
+            return self._around_quote(chunk)
         if len(core) > 2 and lower not in self._cores:
-            if _has_quote(core):
-                return self._around_quote(chunk)
             # Whatever a full stop or a smiley makes of it, it stays an unknown word.
             found = RESET
         elif core.isalnum() and _is_certain_token(core, chunk):

@@ -56,7 +56,9 @@ _MARKS = (*SPELLINGS, SARCASM)
 # Too many words end with the "o" of "o_O", so it is no head: its rare rests stand for it.
 _HEADS = tuple({mark[:i] for mark in _MARKS for i in range(1, len(mark))} - {"o"})
 _RESTS_OF_O = ("_", ".O")
-LETTER_HEADS = frozenset(head for head in _HEADS if head.isalpha())
+#: The last letters of words that a mark may begin with.
+LETTER_HEADS = "".join(sorted({head[-1] for head in _HEADS if head.isalpha()}))
+# The ends of all middles are among them.
 _HEAD_ENDS = frozenset(head[-1] for head in _HEADS)
 _RESTS = frozenset(mark[i:] for mark in _MARKS for i in range(1, len(mark)))
 _MIDDLES = frozenset(rest[:i] for rest in _RESTS for i in range(1, len(rest)))
@@ -64,7 +66,7 @@ _MIDDLES = frozenset(rest[:i] for rest in _RESTS for i in range(1, len(rest)))
 
 def may_go_on(chunk: str) -> bool:
     """Whether a mark could begin at the end of this chunk, or before it, and go on in the next."""
-    return chunk in _MIDDLES or (chunk[-1] in _HEAD_ENDS and chunk.endswith(_HEADS))
+    return chunk[-1] in _HEAD_ENDS and (chunk in _MIDDLES or chunk.endswith(_HEADS))
 
 
 def continues_o(first_token: str) -> bool:

@@ -41,6 +41,6 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def delete_database(path: Path) -> None:
-    """The database goes first: without it the leftovers mean nothing."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
+    """The database itself goes last, so that a deletion that was cut short is found again."""
+    for suffix in ("-wal", "-shm", "-journal", ""):
         path.with_name(path.name + suffix).unlink(missing_ok=True)

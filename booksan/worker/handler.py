@@ -23,10 +23,14 @@ from booksan.state.client import ClientStore, database_path
 from booksan.state.database import delete_database
 from booksan.state.streams import Conflict
 from booksan.transport.base import Outgoing
+from booksan.worker.environment import is_environment
 from booksan.worker.session import Session
 from booksan.worker.shard import Shard
 
 log = logging.getLogger("booksan.worker")
+
+#: Seconds that a database which cannot be read is kept for a person to look at.
+UNREADABLE_SECONDS = 7 * 24 * 3600
 
 
 class Handler:
@@ -46,11 +50,12 @@ class Handler:
     def resume(self) -> None:
         """Finishes what was begun in an earlier life, without a message to remind it."""
         self._publish(self.store.db)
+        for directory in sorted(self.root.glob("clients/*")):
+            if self.store.is_gone(directory.name):
+                self._delete(directory.name)
         for path in self.shard.databases():
             client = path.parent.name
-            if self.store.is_gone(client):
-                self._delete(client)
-            elif not self.store.is_failed(client):
+            if not self.store.is_failed(client):
                 self._resume_client(client, path)
 
     def handle(self, messages: Sequence[Message]) -> None:
@@ -75,9 +80,9 @@ class Handler:
     def expire(self) -> None:
         """Buries the clients whose hard expiry has passed, and forgets old tombstones."""
         self.store.prune(self.shard.now())
-        for session in list(self.sessions.values()):
-            spec = session.place.spec
-            if spec.expires <= self.shard.now():
+        for path in self.shard.databases():
+            spec = self._spec_in(path)
+            if spec is not None and spec.expires <= self.shard.now():
                 self._leave(control_message(spec, "gateway/none", Control.GONE, how="expired"))
         for client, expires in self.store.failed_until(self.shard.now()):
             self.store.bury(client, "expired", expires, [])
@@ -197,7 +202,34 @@ class Handler:
             self.sessions[spec.client] = session
         return session
 
+    def _spec_in(self, path: Path) -> Spec | None:
+        session = self.sessions.get(path.parent.name)
+        if session is not None:
+            return session.place.spec
+        store = ClientStore.open(path, synchronous=self.settings.synchronous)
+        if store is None:
+            return None
+        store.close()
+        return store.spec
+
     def _resume_client(self, client: str, path: Path) -> None:
+        """One client whose work cannot be resumed must not keep the others waiting."""
+        try:
+            self._try_to_resume(client, path)
+        except Exception as error:
+            if is_environment(error):
+                raise
+            log.exception("%s: the work of %s cannot be resumed", self.shard.queue, client)
+            session = self.sessions.get(client)
+            self._forget_session(client)
+            reason = f"cannot be resumed: {type(error).__name__}: {error}"
+            if session is not None:
+                self.fail(session.place.spec, reason)
+            else:
+                # Not even its spec can be read, so nobody can be told; the driver looks here.
+                self.store.fail(client, reason, int(self.shard.now()) + UNREADABLE_SECONDS, [])
+
+    def _try_to_resume(self, client: str, path: Path) -> None:
         store = ClientStore.open(path, synchronous=self.settings.synchronous)
         if store is None:
             # Killed while it was being made; the message that began it comes again.

@@ -5,16 +5,18 @@ alone, or that kills the worker ten times in a row, becomes a dead letter. A ful
 connection never counts against a message.
 """
 
+import contextlib
 import logging
 import sqlite3
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from booksan.errors import MessageError, NoSpace, TransportError
+from booksan.errors import MessageError
 from booksan.messages import Control, decode
 from booksan.state import outbox
 from booksan.transport.base import Delivery
+from booksan.worker.environment import is_environment
 from booksan.worker.letters import keep_letter, letter_id
 from booksan.worker.shard import Shard
 
@@ -22,25 +24,6 @@ if TYPE_CHECKING:
     from booksan.worker.handler import Handler
 
 log = logging.getLogger("booksan.worker")
-
-#: SQLite's primary result codes that tell of the machine and never of a message.
-_SQLITE_ENVIRONMENT = {
-    sqlite3.SQLITE_BUSY,
-    sqlite3.SQLITE_LOCKED,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_READONLY,
-    sqlite3.SQLITE_NOMEM,
-}
-
-
-def is_environment(error: BaseException) -> bool:
-    """Trouble with the machine, which says nothing about the message in hand."""
-    if isinstance(error, sqlite3.OperationalError):
-        # The primary result code is in the low byte of the extended one.
-        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _SQLITE_ENVIRONMENT
-    return isinstance(error, NoSpace | TransportError | OSError | MemoryError)
 
 
 class Worker:
@@ -143,9 +126,19 @@ class Worker:
         if deaths >= self.settings.max_deaths:
             self._bury_letter(delivery, f"the worker died {deaths} times in a row with it in hand")
         else:
-            self._handle_alone(delivery)
+            self._handle_in_hand(letter, delivery)
         self.store.put_down(letter)
         self.careful -= 1
+
+    def _handle_in_hand(self, letter: str, delivery: Delivery) -> None:
+        try:
+            self._handle_alone(delivery)
+        except Exception:
+            # Only trouble with the machine gets here, and that is not the message's fault. On a
+            # full disk even this cannot be noted; then one death too many is counted.
+            with contextlib.suppress(sqlite3.OperationalError):
+                self.store.put_down(letter)
+            raise
 
     def _bury_letter(self, delivery: Delivery, reason: str) -> None:
         """The message is kept with its error; the client's run fails, the others go on."""

@@ -14,7 +14,8 @@ from booksan.state.shard import ShardStore, lock_shard
 from booksan.tickets import load_secret
 from booksan.transport.spool import Spool
 from booksan.worker import crash
-from booksan.worker.loop import Worker, is_environment
+from booksan.worker.environment import is_environment
+from booksan.worker.loop import Worker
 from booksan.worker.settings import Settings
 from booksan.worker.shard import Shard
 

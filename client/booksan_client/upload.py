@@ -31,11 +31,13 @@ def upload(
     put: Put,
     look: Callable[[], object],
     *,
+    give_up: Callable[[], object] = lambda: None,
     delimiter: bytes = b",",
 ) -> Iterator[Sent]:
     """Sends all batches of the file that are not taken yet; tells of each when it is taken.
 
-    `look` is called between batches and while all waits; it raises to end the upload.
+    `look` is called between batches and while all waits; it raises to end the upload. `give_up`
+    is called when the upload ends early: from then on a `put` that waits must not wait any more.
     """
     first = journal.first_missing()
     start = header.end
@@ -56,6 +58,10 @@ def upload(
                 flying[pool.submit(put, number, batch.data)] = Sent(number, batch.end, True)
             while flying:
                 yield from _landed(flying, journal, look)
+        except BaseException:
+            # Leaving the pool waits for the batches in flight, so they must hear of it before.
+            give_up()
+            raise
         finally:
             for future in flying:
                 future.cancel()

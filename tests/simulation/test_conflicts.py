@@ -9,13 +9,15 @@ import pytest
 from booksan.errors import UsageError
 from booksan.messages import Kind, Message, decode, digest_of, encode, end_message
 from booksan.spec import Spec
-from booksan.stages.books import Popularity
+from booksan.stages.books import Decades, Popularity
 from booksan.stages.graph import queue_name
+from booksan.stages.operator import Piece
+from booksan.state.client import database_path
 from booksan.tickets import sign_permit, sign_ticket
 from booksan.transport.base import Outgoing
 from booksan.worker.loop import Worker
 from tests.simulation.data import sample, shards
-from tests.simulation.world import SECRET, SETTINGS, Killed, World
+from tests.simulation.world import SECRET, SETTINGS, CrashAt, Killed, World
 
 MakeWorld = Callable[..., World]
 
@@ -217,6 +219,44 @@ def test_a_message_that_kills_its_worker_ten_times_in_a_row_becomes_a_letter(
     assert world.answers("good") == OTHER.answers
     # The deadly message is not the first of its group each time, so a few deaths may not count.
     assert SETTINGS.max_deaths < world.deaths <= 3 * SETTINGS.max_deaths
+
+
+def test_final_output_that_raises_after_a_kill_fails_its_client_and_no_other(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    final = Decades.final
+
+    def raise_for_bad(self: Decades, cursor: str | None) -> Piece:
+        if self.place.spec.client == "bad":
+            raise ValueError("poison in the end")
+        return final(self, cursor)
+
+    monkeypatch.setattr(Decades, "final", raise_for_bad)
+    # Killed right after every commit: the final output is due in the next life, without a message.
+    world = make_world(5, [CrashAt("q2-decades.0", "committed", n) for n in range(1, 40)])
+    world.add_client(DATA.spec("bad", shards(1)), DATA.batches)
+    world.add_client(OTHER.spec("good", shards(1)), OTHER.batches)
+    world.run()
+    world.drain()
+    assert "cannot be resumed: ValueError: poison in the end" in str(world.failure("bad"))
+    assert world.answers("good") == OTHER.answers
+
+
+def test_a_database_that_cannot_be_read_fails_its_client_and_no_other(
+    make_world: MakeWorld,
+) -> None:
+    world, spec = started(make_world)
+    worker = world._life("q3-join.0")
+    assert worker is not None
+    world._bury("q3-join.0", worker)
+    broken = database_path(world.root, "one", "q3-join", 0)
+    for path in broken.parent.glob("q3-join-0.db*"):
+        path.unlink()
+    broken.write_bytes(b"not a database at all" * 1000)
+    worker = world._life("q3-join.0")
+    assert worker is not None
+    assert worker.store.is_failed("one")
+    assert worker.store.failed_until(spec.expires) != []
 
 
 def test_a_full_disk_never_counts_against_a_message(

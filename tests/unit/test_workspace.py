@@ -114,7 +114,8 @@ def test_the_same_run_has_the_same_name_everywhere() -> None:
 def test_pitfall_a_finished_run_leaves_nothing_on_the_disk(home: Path) -> None:
     path = begun(None)
     with opened(None) as workspace:
-        workspace.finish(workspace.pinned(FRESH, 0)[0])
+        workspace.settle(workspace.pinned(FRESH, 0)[0])
+        workspace.finish()
     assert not path.exists()
     assert list((home / "runs").iterdir()) == []
 
@@ -122,7 +123,8 @@ def test_pitfall_a_finished_run_leaves_nothing_on_the_disk(home: Path) -> None:
 def test_a_directory_that_the_user_named_stays_and_can_be_used_again(tmp_path: Path) -> None:
     path = begun(tmp_path / "data")
     with opened(path) as workspace:
-        workspace.finish(workspace.pinned(FRESH, 0)[0])
+        workspace.settle(workspace.pinned(FRESH, 0)[0])
+        workspace.finish()
     assert not (path / "clients").exists()
     assert not (path / "secret").exists()
     with opened(path, with_file(path="other.csv")) as workspace:
@@ -144,8 +146,9 @@ def test_a_kill_while_a_finished_run_is_removed_leaves_nothing_half_alive(
         pinned, _ = workspace.pinned(FRESH, 0)
         with monkeypatch.context() as patch:
             patch.setattr(shutil, "rmtree", kill)
+            workspace.settle(pinned)
             with pytest.raises(Killed):
-                workspace.finish(pinned)
+                workspace.finish()
     assert (path / "clients").exists()
     second = replace(FRESH, client="run-2")
     with opened(place(tmp_path, given)) as workspace:
@@ -210,3 +213,21 @@ def test_state_is_kept_where_the_user_wants_it(
         else:
             monkeypatch.setenv("XDG_STATE_HOME", unset)
         assert state_home() == tmp_path / "me" / ".local" / "state" / "booksan"
+
+
+def test_what_a_removal_that_was_cut_short_left_is_swept_away(home: Path) -> None:
+    left = home / "runs" / "0123456789abcdef"
+    (left / "clients").mkdir(parents=True)
+    with opened(None) as workspace:
+        assert workspace.path != left
+        assert not left.exists()
+
+
+def test_a_settled_run_is_begun_anew_by_the_same_command(home: Path) -> None:
+    path = begun(None)
+    assert home in path.parents
+    with opened(None) as workspace:
+        workspace.settle(workspace.pinned(FRESH, 0)[0])
+    second = replace(FRESH, client="run-2")
+    with opened(None) as workspace:
+        assert workspace.pinned(second, 0) == (second, False)
