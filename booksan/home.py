@@ -76,7 +76,7 @@ class HomeView:
 
     def is_gone(self) -> bool:
         """Has the home written the client's tombstone?"""
-        return self._shard_row("SELECT 1 FROM tombstones WHERE client = ?") is not None
+        return self._shard_row("tombstones", "how") is not None
 
     def _status(self, db: sqlite3.Connection) -> HomeStatus:
         meta = dict(db.execute("SELECT key, value FROM meta"))
@@ -94,11 +94,11 @@ class HomeView:
         }
         inputs = dict(db.execute("SELECT input, complete FROM inputs"))
         # A home whose own database is broken keeps the failure in the shard's.
-        failure = self._shard_row("SELECT reason FROM failures WHERE client = ?")
+        failure = self._shard_row("failures", "reason")
         return HomeStatus(
             ticket=meta["ticket"],
             spec_digest=spec_from_json(meta["spec"]).digest,
-            failed=meta.get("failed") or (failure[0] if failure else None),
+            failed=meta.get("failed") or failure,
             permits=dict(db.execute("SELECT source, permit FROM permits")),
             sources=sources,
             complete=frozenset(name for name, complete in inputs.items() if complete),
@@ -120,12 +120,16 @@ class HomeView:
                 db.close()
         return self._db
 
-    def _shard_row(self, sql: str) -> tuple[Any, ...] | None:
+    def _shard_row(self, table: str, column: str) -> str | None:
+        """What the home's own database says of the client; None also before it is made."""
         if not self._shard_path.exists():
             return None
         db = open_reader(self._shard_path)
         try:
-            row: tuple[Any, ...] | None = db.execute(sql, (self._spec.client,)).fetchone()
-            return row
+            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+                return None
+            sql = f"SELECT {column} FROM {table} WHERE client = ?"
+            row = db.execute(sql, (self._spec.client,)).fetchone()
+            return str(row[0]) if row else None
         finally:
             db.close()

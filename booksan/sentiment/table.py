@@ -1,6 +1,5 @@
 """A table of what was worked out before, of bounded size."""
 
-import itertools
 from typing import TypeVar
 
 Value = TypeVar("Value")
@@ -24,7 +23,8 @@ class Table(dict[str, Value]):
         return value
 
     def _forget_half(self) -> None:
-        kept = dict(itertools.islice(self.items(), 0, None, 2))
+        # The list is made at once; another thread may add to the table meanwhile.
+        kept = dict(list(self.items())[::2])
         self.clear()
         self.update(kept)
 

@@ -269,7 +269,7 @@ def test_a_data_directory_of_someone_else_is_left_as_it_is(inputs: Inputs) -> No
 
 
 def test_a_data_directory_that_a_kill_left_half_made_is_used(inputs: Inputs) -> None:
-    command = data_dir_with(".run.json.0a1b2c3d.tmp")(inputs)
+    command = data_dir_with(".run.json.tmp")(inputs)
     (inputs.place.data / "run.lock").touch()
     assert inputs.place.run([*command, *settings(PARAMS)]).code == 0
     check_answers(inputs.place.out, inputs.books, inputs.reviews, PARAMS)
