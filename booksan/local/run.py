@@ -1,7 +1,6 @@
 """One run from the files to the answers: a host of its own, the gateway, and one client."""
 
 import contextlib
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -10,18 +9,17 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from booksan.answers import Format, Row, csv_bytes, write_answer
-from booksan.errors import BooksanError, NoSpace, RunFailed, TooManyRejected
+from booksan.errors import BooksanError, RunFailed, TooManyRejected
 from booksan.files import write_atomically
 from booksan.gateway.uploads import Gateway
 from booksan.home import HomeStatus, HomeView
-from booksan.inspection import StreamProgress, missing_numbers, progress
 from booksan.local.inputs import Input, look_at
+from booksan.local.watch import Watch, check_disk
 from booksan.local.workspace import Identity, Pinned, Workspace
 from booksan.spec import ParamValue, Spec
 from booksan.stages.graph import Dataset, Query
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
 from booksan.supervisor.handle import Host
-from booksan.supervisor.states import HostState
 from booksan.tickets import load_secret
 from booksan.transport.spool import Spool
 from booksan_client.cutter import BATCH_BYTES, BATCH_LINES
@@ -33,14 +31,8 @@ from booksan_client.upload import upload
 EXPIRY = 7 * 24 * 3600
 #: Seconds between two looks at the home: it decides how long a permit or a result goes unnoticed.
 LOOK = 0.02
-#: Seconds between two looks at things that change rarely: the host, the disk.
-SLOW_LOOK = 0.5
-#: Bytes that must be free; below, SQLite and the queues cannot go on.
-MIN_FREE = 4 * 1024 * 1024
 #: Seconds that the stages get to forget a client whose answers are written.
 GONE_SECONDS = 10.0
-#: Seconds without any movement after which the run is called stalled.
-STALL = 120.0
 
 
 class Interrupted(Exception):
@@ -150,11 +142,6 @@ class LocalRun:
         self.summary = Summary()
         self._abandoned = False
         self._put_error: Exception | None = None
-        self._next_slow_look = 0.0
-        #: When the home or, once that is quiet, any stage was last seen to move, and how.
-        self._last_movement: tuple[float, tuple[HomeStatus, tuple[StreamProgress, ...]] | None]
-        self._last_movement = (time.monotonic(), None)
-        self._supervisor_restarts = 0
 
     def earlier_failure(self) -> str | None:
         """Why an earlier command's run, which this one would go on with, has failed already."""
@@ -163,12 +150,12 @@ class LocalRun:
         return status.failed if status else None
 
     def to_the_end(self) -> Summary:
-        self._look_at_disk()
+        check_disk(self.root)
         secret = load_secret(self.root)
         write_config(self.root, HostConfig(tuple(self._worker_specs())))
         host = Host(self.root, {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"})
         with contextlib.closing(self.view), host, Spool(self.root) as transport:
-            self.host = host
+            self.watch = Watch(self.root, self.spec, host, self.view, self.display.note)
             self.gateway = Gateway(transport, secret, while_waiting=self._go_on_waiting)
             ticket = self._create()
             for each in self.inputs:
@@ -189,7 +176,7 @@ class LocalRun:
         ]
 
     def _create(self) -> str:
-        if self.view.status() is None:
+        if self._status() is None:
             self.gateway.create(self.spec)
         status = self._wait(lambda _: True)
         if status.spec_digest != self.spec.digest:
@@ -269,11 +256,7 @@ class LocalRun:
     def _look_closely(self) -> HomeStatus | None:
         if self.stopping():
             raise Interrupted
-        if time.monotonic() >= self._next_slow_look:
-            self._next_slow_look = time.monotonic() + SLOW_LOOK
-            self._look_at_host()
-            self._look_at_disk()
-            self._look_at_expiry()
+        self.watch.look()
         status = self._status()
         if status is not None:
             self._judge(status)
@@ -283,7 +266,7 @@ class LocalRun:
         try:
             return self.view.status()
         except sqlite3.OperationalError as error:
-            self._look_at_disk()
+            check_disk(self.root)
             raise BooksanError(f"the state in {self.root} cannot be read: {error}") from error
 
     def _judge(self, status: HomeStatus) -> None:
@@ -300,53 +283,7 @@ class LocalRun:
             if query.stage in status.complete and query.name not in self.summary.answers:
                 self._write_answer(query)
         self.display.moved(self.root, self.spec, status)
-        self._look_for_stall(status)
-
-    def _look_at_host(self) -> None:
-        """A killed supervisor is started again; one that gave up says why."""
-        code = self.host.poll()
-        if code is None:
-            return
-        status = self.host.status()
-        if code < 0:
-            self._supervisor_restarts += 1 + (status.restarts if status else 0)
-            self.display.note("the supervisor was killed; starting it again")
-            self.host.restart()
-            return
-        cause = status.error if status and status.state is HostState.FAILED else None
-        cause = cause or f"the supervisor ended with code {code}"
-        raise BooksanError(f"{cause}; the logs are in {self.root / 'logs'}")
-
-    def _look_at_disk(self) -> None:
-        if shutil.disk_usage(self.root).free < MIN_FREE:
-            raise NoSpace(
-                f"no space left where {self.root} is; make room, or name another --data-dir; "
-                "then the same command goes on where it was"
-            )
-
-    def _look_at_expiry(self) -> None:
-        if self.spec.expires <= time.time() or self.view.is_gone():
-            raise RunFailed("the run has expired; the same command begins a new one")
-
-    def _look_for_stall(self, status: HomeStatus) -> None:
-        moment, seen = self._last_movement
-        if seen is None or seen[0] != status:
-            self._last_movement = (time.monotonic(), (status, ()))
-        elif time.monotonic() - moment > STALL:
-            # The home is quiet while a long backlog is worked off; only all together are stalled.
-            streams = tuple(progress(self.root, self.spec.client))
-            self._last_movement = (time.monotonic(), (status, streams))
-            if streams == seen[1]:
-                self._tell_stall(streams)
-
-    def _tell_stall(self, streams: Sequence[StreamProgress]) -> None:
-        for stream in streams:
-            if not stream.complete:
-                self.display.note(
-                    f"nothing has moved for {STALL:.0f} s: {stream.stage}.{stream.shard} has "
-                    f"{stream.batches} of {stream.of_batches} batches of {stream.sender}, "
-                    f"missing {missing_numbers(self.root, stream)}"
-                )
+        self.watch.look_for_stall(status)
 
     def _go_on_waiting(self) -> None:
         """Called by uploads that are held back."""
@@ -392,13 +329,12 @@ class LocalRun:
                 raise Interrupted
             if time.monotonic() > deadline:
                 return
-            self._look_at_host()
+            self.watch.look_at_host()
             time.sleep(LOOK)
 
     def _sum_up(self) -> None:
         self.summary.megabytes = sum(each.fingerprint["size"] for each in self.inputs) / 1e6
-        status = self.host.status()
-        self.summary.restarts = self._supervisor_restarts + (status.restarts if status else 0)
+        self.summary.restarts = self.watch.restarts
 
 
 def _rows(count: int) -> str:

@@ -112,5 +112,5 @@ def test_the_simulation_notices_a_state_that_commits_without_its_dedup(
 
     monkeypatch.setattr(ClientStore, "judge", lambda self, message: Verdict.NEW)
     crash = next(c for c in reachable if c.worker == "q3-join.0" and c.point == "committed")
-    with pytest.raises(BaseException):  # noqa: B017, PT011 - however it shows
+    with pytest.raises(AssertionError):
         run_case([crash])
