@@ -23,8 +23,8 @@ class SourceStatus:
 
 @dataclass(frozen=True)
 class HomeStatus:
+    spec: Spec
     ticket: str
-    spec_digest: str
     failed: str | None
     permits: dict[str, str]
     sources: dict[str, SourceStatus]
@@ -40,10 +40,10 @@ class HomeStatus:
 class HomeView:
     """A reader of the home's database; what is not there yet reads as None."""
 
-    def __init__(self, root: Path, spec: Spec) -> None:
-        self._spec = spec
-        self._path = database_path(root, spec.client, HOME, spec.home)
-        self._shard_path = root / "shards" / f"{HOME}-{spec.home}.db"
+    def __init__(self, root: Path, client: str, shard: int) -> None:
+        self._client = client
+        self._path = database_path(root, client, HOME, shard)
+        self._shard_path = root / "shards" / f"{HOME}-{shard}.db"
         self._db: sqlite3.Connection | None = None
 
     def close(self) -> None:
@@ -74,9 +74,9 @@ class HomeView:
             "SELECT row, reason FROM rejected_rows WHERE source = ? ORDER BY row", (source,)
         )
 
-    def is_gone(self) -> bool:
-        """Has the home written the client's tombstone?"""
-        return self._shard_row("tombstones", "how") is not None
+    def how_gone(self) -> str | None:
+        """How the run ended, once the home has written the client's tombstone."""
+        return self._shard_row("tombstones", "how")
 
     def _status(self, db: sqlite3.Connection) -> HomeStatus:
         meta = dict(db.execute("SELECT key, value FROM meta"))
@@ -96,8 +96,8 @@ class HomeView:
         # A home whose own database is broken keeps the failure in the shard's.
         failure = self._shard_row("failures", "reason")
         return HomeStatus(
+            spec=spec_from_json(meta["spec"]),
             ticket=meta["ticket"],
-            spec_digest=spec_from_json(meta["spec"]).digest,
             failed=meta.get("failed") or failure,
             permits=dict(db.execute("SELECT source, permit FROM permits")),
             sources=sources,
@@ -129,7 +129,7 @@ class HomeView:
             if not db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
                 return None
             sql = f"SELECT {column} FROM {table} WHERE client = ?"
-            row = db.execute(sql, (self._spec.client,)).fetchone()
+            row = db.execute(sql, (self._client,)).fetchone()
             return str(row[0]) if row else None
         finally:
             db.close()

@@ -33,6 +33,11 @@ def check_client_id(client: str) -> str:
     return client
 
 
+def owner_of(client: str, secret: str) -> str:
+    """What a spec tells of the client's secret: enough to recognise it, too little to use it."""
+    return hashlib.sha256(f"{client}\0{secret}".encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class Spec:
     client: str
@@ -43,6 +48,10 @@ class Spec:
     shards: Mapping[str, int]
     #: Wall-clock seconds; past this moment every message of the run is dropped.
     expires: int
+    #: Whose run it is: `owner_of` the client's secret; empty for nobody's.
+    owner: str = ""
+    #: Seconds without a batch after which an unfinished upload is given up; 0 for never.
+    idle: int = 0
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -53,6 +62,8 @@ class Spec:
             "columns": {name: list(columns) for name, columns in self.columns.items()},
             "shards": dict(self.shards),
             "expires": self.expires,
+            "owner": self.owner,
+            "idle": self.idle,
         }
 
     @cached_property
@@ -85,6 +96,8 @@ def spec_from_json(text: str) -> Spec:
             columns={name: tuple(columns) for name, columns in fields["columns"].items()},
             shards={stage: int(count) for stage, count in fields["shards"].items()},
             expires=int(fields["expires"]),
+            owner=str(fields["owner"]),
+            idle=int(fields["idle"]),
         )
         if any(count < 1 for count in spec.shards.values()):
             raise ValueError("a stage without shards")

@@ -138,7 +138,7 @@ class LocalRun:
             shards=pinned.shards,
             expires=pinned.expires,
         )
-        self.view = HomeView(self.root, self.spec)
+        self.view = HomeView(self.root, self.spec.client, self.spec.home)
         self.summary = Summary()
         self._abandoned = False
         self._put_error: Exception | None = None
@@ -179,7 +179,7 @@ class LocalRun:
         if self._status() is None:
             self.gateway.create(self.spec)
         status = self._wait(lambda _: True)
-        if status.spec_digest != self.spec.digest:
+        if status.spec != self.spec:
             raise RunFailed(f"{self.root} holds another run under the same id; remove it")
         return status.ticket
 

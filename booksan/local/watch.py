@@ -57,7 +57,7 @@ class Watch:
             self._next_look = time.monotonic() + SLOW_LOOK
             self.look_at_host()
             check_disk(self.root)
-            if self.spec.expires <= time.time() or self.view.is_gone():
+            if self.spec.expires <= time.time() or self.view.how_gone():
                 raise RunFailed("the run has expired; the same command begins a new one")
 
     def look_at_host(self) -> None:

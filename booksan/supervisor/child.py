@@ -57,7 +57,7 @@ def _leave_supervisor(nursery: Nursery, mask: set[int], log: Path) -> None:
 
 def _run(nursery: Nursery, spec: WorkerSpec) -> int:
     try:
-        entry = _find(nursery.entry)
+        entry = _find(spec.entry or nursery.entry)
     except (ImportError, AttributeError):
         traceback.print_exc()
         return EXIT_CANNOT_START

@@ -21,6 +21,8 @@ _ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 class WorkerSpec:
     stage: str
     shard: int
+    #: What runs in its process instead of the host's entry, for the gateway.
+    entry: str | None = None
 
     @property
     def name(self) -> str:
@@ -64,12 +66,9 @@ def read_config(data_dir: Path) -> HostConfig:
 def _config(found: object) -> HostConfig:
     if not isinstance(found, dict):
         raise UsageError('it must be an object with a list "workers".')
-    entry = found.get("entry", DEFAULT_ENTRY)
-    if not isinstance(entry, str) or not _ENTRY.fullmatch(entry):
-        raise UsageError(f'"entry" must look like package.module:function, not {entry!r}.')
     return HostConfig(
         workers=_workers(found.get("workers")),
-        entry=entry,
+        entry=_entry('"entry"', found.get("entry", DEFAULT_ENTRY)),
         drain_timeout=_seconds("drain_timeout", found.get("drain_timeout", 5.0)),
         restart=_policy(found.get("restart", {})),
     )
@@ -96,7 +95,14 @@ def _worker(number: int, found: object) -> WorkerSpec:
         raise UsageError(f'{where}: "stage" must be a name such as q3-join, not {stage!r}.')
     if not isinstance(shard, int) or isinstance(shard, bool) or shard < 0:
         raise UsageError(f'{where}: "shard" must be a number from 0 on, not {shard!r}.')
-    return WorkerSpec(stage, shard)
+    entry = found.get("entry")
+    return WorkerSpec(stage, shard, None if entry is None else _entry(f'{where}: "entry"', entry))
+
+
+def _entry(where: str, found: object) -> str:
+    if not isinstance(found, str) or not _ENTRY.fullmatch(found):
+        raise UsageError(f"{where} must look like package.module:function, not {found!r}.")
+    return found
 
 
 def _policy(found: object) -> RestartPolicy:

@@ -32,7 +32,7 @@ class Client:
         self.data = data
         self.gateway = gateway
         self.spec: Spec = data.spec(name, SHARDS)
-        self.view = HomeView(root, self.spec)
+        self.view = HomeView(root, self.spec.client, self.spec.home)
         self.answers: dict[str, bytes] = {}
 
     def run(self) -> None:

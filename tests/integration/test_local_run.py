@@ -86,7 +86,7 @@ def test_a_run_that_is_stopped_after_the_release_is_begun_anew(
 ) -> None:
     def stop(self: LocalRun) -> None:
         deadline = time.monotonic() + 60
-        while not self.view.is_gone() and time.monotonic() < deadline:
+        while not self.view.how_gone() and time.monotonic() < deadline:
             time.sleep(0.01)
         raise Interrupted
 
@@ -131,7 +131,7 @@ def test_a_run_that_failed_is_begun_anew_and_says_so(
         transport.publish([Outgoing(queue_name(HOME, specs[0].home), encode(report))])
     with pytest.raises(RunFailed, match="the moon is full"):
         command.run()
-    assert HomeView(command.data_dir, specs[0]).status() is not None
+    assert HomeView(command.data_dir, specs[0].client, specs[0].home).status() is not None
     command.run()
     assert command.listener.notes == ["the last run failed (the moon is full); beginning anew"]
     command.assert_right()

@@ -124,7 +124,7 @@ def test_the_same_id_with_another_spec_is_refused_and_harms_nobody(make_world: M
     world.drain()
     status = world.views["one"].status()
     assert status is not None
-    assert status.spec_digest == spec.digest
+    assert status.spec == spec
     world.run()
     assert world.answers("one") == DATA.answers
 

@@ -79,7 +79,7 @@ class World:
             for shard in range(count):
                 self.workers.setdefault(queue_name(stage, shard), None)
         self.clients[spec.client] = Client(spec, batches)
-        self.views[spec.client] = HomeView(self.root, spec)
+        self.views[spec.client] = HomeView(self.root, spec.client, spec.home)
         self.gateway.create(spec)
 
     def run(self) -> None:

@@ -48,6 +48,8 @@ specs = st.builds(
     columns=st.dictionaries(names, st.lists(names, max_size=3).map(tuple), max_size=3),
     shards=st.dictionaries(names, st.integers(1, 64), max_size=4),
     expires=st.integers(0, 2**40),
+    owner=names,
+    idle=st.integers(0, 2**31),
 )
 
 
@@ -74,7 +76,7 @@ def test_the_order_of_entries_does_not_change_the_text() -> None:
 
 def test_the_digest_of_a_known_spec_never_changes() -> None:
     spec = Spec("c", "books", 1, {"p": 90.0}, {"books": ("Titel", "Größe")}, {"results": 2}, 7)
-    assert spec.digest == "3016ed83a75b8c672ad648adb3cbf5e9"
+    assert spec.digest == "a2ed32021af130f8e43a72d7318b8921"
 
 
 @pytest.mark.parametrize(
@@ -88,6 +90,8 @@ def test_the_digest_of_a_known_spec_never_changes() -> None:
         {"columns": {"books": ("authors", "Title"), "reviews": ("Title", "review/score")}},
         {"shards": {**SHARDS, "q3-join": 4}},
         {"expires": 2_000_000_001},
+        {"owner": "somebody"},
+        {"idle": 60},
     ],
 )
 def test_every_difference_changes_the_digest(change: dict[str, Any]) -> None:
@@ -132,6 +136,7 @@ def _with(**changes: object) -> str:
         _with(shards={"results": -1}),
         _with(shards={"results": "many"}),
         _with(expires="soon"),
+        _with(idle="long"),
     ],
 )
 def test_what_is_no_spec_is_refused(text: str) -> None:
