@@ -96,7 +96,12 @@ class Transport(ABC):
 
     @abstractmethod
     def depth(self, queue: str) -> Depth:
-        """What is waiting or not acknowledged; nothing in a queue that does not exist yet."""
+        """What is waiting; nothing in a queue that does not exist yet.
+
+        The spool counts exactly, and with it what its consumer holds. A broker leaves out what it
+        has sent to the consumer, which is bounded, may lag for a moment, and does not tell the
+        bytes: they are estimated from what this transport published to the queue.
+        """
 
     @abstractmethod
     def close(self) -> None:

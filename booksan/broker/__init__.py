@@ -1,0 +1,6 @@
+"""A RabbitMQ node of our own, for tests and for a cluster on one machine."""
+
+from booksan.broker.node import Broker
+from booksan.broker.server import find_server, require_server
+
+__all__ = ["Broker", "find_server", "require_server"]

@@ -1,0 +1,203 @@
+"""One RabbitMQ node in a directory of its own: started, stopped, killed, started again."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from booksan.broker import tied
+from booksan.broker.files import (
+    Credentials,
+    Ports,
+    environment,
+    load_credentials,
+    log_tail,
+    make_directories,
+    write_config,
+    write_private,
+)
+from booksan.broker.leftovers import end_leftovers
+from booksan.broker.ports import free_ports, is_free, speaks_amqp
+from booksan.broker.server import require_epmd, require_server
+from booksan.errors import BooksanError, UsageError
+from booksan.transport.spool_files import try_lock
+
+#: Seconds that a node may take to answer: five on an idle machine, more with full queues.
+START_SECONDS = 120.0
+#: Seconds for an orderly end before it is killed.
+STOP_SECONDS = 30.0
+#: Seconds between two looks whether it answers.
+LOOK_SECONDS = 0.1
+
+
+class Broker:
+    """Start it from the main thread: on Linux the node dies with the thread that started it."""
+
+    def __init__(self, directory: Path, port: int = 0, name: str | None = None) -> None:
+        self.directory = directory.absolute()
+        make_directories(self.directory)
+        self.port = port or _stored_port(self.directory)
+        # The data belongs to the name. The port mapper is private, so no two can clash.
+        self._name = name or "booksan"
+        self._credentials: Credentials = load_credentials(self.directory)
+        self._lock: int | None = None
+        self._node: subprocess.Popen[bytes] | None = None
+        self._epmd: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        user, password = self._credentials
+        return f"amqp://{user}:{password}@127.0.0.1:{self.port}/"
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the Erlang machine, while it runs."""
+        if self._node is None or self._node.poll() is not None:
+            return None
+        return _machine(self._node.pid)
+
+    def start(self) -> None:
+        """Returns when it answers; an error tells the end of its log."""
+        if self.pid is not None:
+            return
+        server, epmd = require_server(), require_epmd()
+        self._take_lock()
+        try:
+            self._reap()
+            end_leftovers(self.directory)
+            self._launch(server, epmd)
+            self._wait_until_it_answers()
+        except BaseException:
+            self.kill()
+            self._release_lock()
+            raise
+
+    def stop(self) -> None:
+        """Ends it in order, or by force when that takes too long."""
+        pid = self.pid
+        if pid is not None and self._node is not None:
+            os.kill(pid, signal.SIGTERM)
+            try:
+                self._node.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._node.kill()
+        self.kill()
+        self._release_lock()
+
+    def kill(self) -> None:
+        """Kills the node with SIGKILL; start brings it back with the same port and data."""
+        if self.pid is not None:
+            os.kill(self.pid, signal.SIGKILL)
+        self._reap()
+
+    def wait(self) -> None:
+        """Blocks until the node is dead; signal handlers may raise meanwhile."""
+        if self._node is not None:
+            os.waitid(os.P_PID, self._node.pid, os.WEXITED | os.WNOWAIT)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _take_lock(self) -> None:
+        if self._lock is None:
+            self._lock = try_lock(self.directory / "broker.lock")
+        if self._lock is None:
+            raise UsageError(
+                f"the broker in {self.directory} is run by another process: "
+                "stop that one, or choose another directory"
+            )
+
+    def _release_lock(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            end_leftovers(self.directory)
+            os.close(lock)
+
+    def _launch(self, server: Path, epmd: Path) -> None:
+        write_config(self.directory, self._credentials, self.port)
+        ports = Ports(self.port, *free_ports(2))
+        variables = environment(self.directory, f"{self._name}@localhost", ports)
+        # The node would start a port mapper for the whole machine and leave it behind.
+        mapper = [str(epmd), "-port", str(ports.epmd), "-address", "127.0.0.1"]
+        self._epmd = self._spawn(mapper, variables)
+        self._node = self._spawn([str(server)], variables)
+
+    def _spawn(self, command: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
+        if threading.current_thread() is threading.main_thread():
+            command = [sys.executable, "-I", tied.__file__, str(os.getpid()), *command]
+        with (self.directory / "log" / "output.log").open("ab") as output:
+            return subprocess.Popen(
+                command,
+                cwd=self.directory,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                # The keys of a terminal are for the keeper, which then ends the node in order.
+                start_new_session=True,
+            )
+
+    def _wait_until_it_answers(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while not speaks_amqp(self.port):
+            if self._node is None or self._node.poll() is not None:
+                raise self._failure("ended while it started")
+            if time.monotonic() > deadline:
+                raise self._failure(f"does not answer after {START_SECONDS:.0f} seconds")
+            time.sleep(LOOK_SECONDS)
+        # Another program on that port may have answered in place of a node that could not start.
+        if self._node is None or self._node.poll() is not None:
+            raise self._failure("ended while it started")
+
+    def _failure(self, what: str) -> BooksanError:
+        return BooksanError(
+            f"the broker in {self.directory} {what}. The end of its log:\n"
+            f"{log_tail(self.directory)}"
+        )
+
+    def _reap(self) -> None:
+        for process in (self._node, self._epmd):
+            if process is not None:
+                process.kill()
+                process.wait()
+        self._node = self._epmd = None
+
+
+def _stored_port(directory: Path) -> int:
+    """The port that this directory had before, as long as nobody else has it."""
+    path = directory / "port"
+    if path.exists():
+        port = int(path.read_text(encoding="utf-8"))
+        if is_free(port):
+            return port
+    (port,) = free_ports(1)
+    write_private(path, f"{port}\n")
+    return port
+
+
+def _machine(pid: int) -> int | None:
+    """The Erlang machine: the process itself, or a child of a start script that waits for it."""
+    try:
+        process = psutil.Process(pid)
+        for one in (process, *process.children(recursive=True)):
+            if one.name().startswith("beam"):
+                return one.pid
+    except psutil.NoSuchProcess:
+        return None
+    return pid

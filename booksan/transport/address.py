@@ -1,0 +1,63 @@
+"""From an address to a transport: spool:/path, amqp://... or amqps://..."""
+
+from pathlib import Path
+from urllib.parse import unquote
+
+from booksan.errors import UsageError
+from booksan.transport.base import Transport
+from booksan.transport.rabbitmq_address import (
+    EXAMPLE,
+    masked_broker_address,
+    parse_broker_address,
+)
+from booksan.transport.spool import Spool
+
+
+def open_transport(address: str, *, sync: bool = True) -> Transport:
+    """With sync=False the spool leaves it to the system when to write; brokers do not care."""
+    scheme, _, rest = address.partition(":")
+    if scheme == "spool":
+        return Spool(_spool_path(address, rest), sync=sync)
+    if scheme in ("amqp", "amqps"):
+        # Only here: a system without a broker needs neither the library nor the time to load it.
+        from booksan.transport.rabbitmq import RabbitMQ
+
+        return RabbitMQ(parse_broker_address(address))
+    raise _unknown(address)
+
+
+def check_address(address: str) -> None:
+    """UsageError if the address cannot be one, without opening anything."""
+    scheme, _, rest = address.partition(":")
+    if scheme == "spool":
+        _spool_path(address, rest)
+    elif scheme in ("amqp", "amqps"):
+        parse_broker_address(address)
+    else:
+        raise _unknown(address)
+
+
+def masked(address: str) -> str:
+    """The address as it may stand in logs: without its password."""
+    scheme = address.partition(":")[0]
+    if scheme == "spool":
+        return address
+    return masked_broker_address(address)
+
+
+def _spool_path(address: str, rest: str) -> Path:
+    path = Path(unquote(rest.removeprefix("//")))
+    if not path.is_absolute() or "\0" in str(path):
+        raise UsageError(
+            f"the transport address {address} cannot be used: it names no absolute path. "
+            "Write it like spool:/var/lib/booksan"
+        )
+    return path
+
+
+def _unknown(address: str) -> UsageError:
+    return UsageError(
+        f"the transport address {masked(address)} cannot be used: "
+        f"it begins with none of spool:, amqp:// and amqps://. "
+        f"Write it like spool:/var/lib/booksan or {EXAMPLE}."
+    )
