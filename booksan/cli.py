@@ -9,6 +9,7 @@ import typer
 
 import booksan
 from booksan.bench.cli import app as bench
+from booksan.cluster import cli as cluster
 from booksan.errors import BooksanError
 
 app = typer.Typer(
@@ -21,6 +22,8 @@ app = typer.Typer(
 generate = typer.Typer(no_args_is_help=True, help="Makes seeded data sets to try things on.")
 app.add_typer(generate, name="generate")
 app.add_typer(bench, name="bench")
+app.add_typer(cluster.app, name="cluster")
+app.command()(cluster.host)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 internal error; 2 usage; 3 the input is not usable; 4 too many rejected "

@@ -16,6 +16,9 @@ NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _ADDRESS = re.compile(r"(\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]+)):(?P<port>[0-9]{1,5})")
 
+#: What hosts on one machine share lies beside their data directories, which have their names.
+RESERVED = frozenset({"spool", "secret"})
+
 #: The gateway's limits, with the least that makes sense. An idle time of 0 means never.
 LIMITS: Mapping[str, float] = {
     "expiry": 1,
@@ -125,6 +128,8 @@ def _limits(section: Section) -> dict[str, float]:
 
 def _host(hosts: Section, name: str, stages: set[str]) -> HostPlan:
     _name(hosts, name, name)
+    if name in RESERVED:
+        raise hosts.error(name, "this name is kept for what the hosts share; use another")
     section = hosts.table(name)
     section.allow("id", "address", "gateway", "listen", "stages")
     gateway = _address(section, "gateway", "127.0.0.1:7301")

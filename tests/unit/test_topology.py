@@ -125,6 +125,7 @@ def test_a_gateway_may_listen_elsewhere_than_it_is_reached() -> None:
         (TOP + "[hosts]\n", ["hosts: there is none", "[hosts.alpha]"]),
         (TOP + "hosts = 3\n", ["hosts: must be a table, [hosts], not 3"]),
         (TOP + host("Alpha", 1, ALL), ["hosts.Alpha: 'Alpha' is not a name"]),
+        (TOP + host("spool", 1, ALL), ["hosts.spool: this name is kept"]),
         (GOOD.replace("id = 1", "id = 0"), ["hosts.alpha.id: must be a whole number from 1 on"]),
         (GOOD.replace("id = 1", "id = true"), ["hosts.alpha.id", "not True"]),
         (GOOD.replace("id = 1", 'id = "1"'), ["hosts.alpha.id", "not '1'"]),

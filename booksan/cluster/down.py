@@ -1,0 +1,62 @@
+"""`booksan cluster down`: nothing of the cluster survives; its data does unless it is wiped."""
+
+import shutil
+import signal
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from booksan.cluster import broker
+from booksan.cluster.places import locked
+from booksan.cluster.processes import send, wait_gone
+from booksan.cluster.record import ClusterRecord, HostRecord, read_record, write_record
+from booksan.errors import BooksanError
+from booksan.supervisor.locks import GENERATION_TIMEOUT, workers_alive
+
+#: Seconds from SIGTERM to SIGKILL: more than a supervisor gives its workers.
+DRAIN_SECONDS = 10.0
+
+
+def stop_hosts(hosts: Iterable[HostRecord]) -> None:
+    """All at once drain; what is left after a while is killed, workers with their supervisor."""
+    hosts = list(hosts)
+    alive = [process for host in hosts if (process := host.supervisor())]
+    for process in alive:
+        send(process, signal.SIGTERM)
+        # A stopped one hears nothing else.
+        send(process, signal.SIGCONT)
+    late = wait_gone(alive, DRAIN_SECONDS)
+    for process in late:
+        send(process, signal.SIGKILL)
+    stuck = wait_gone(late, GENERATION_TIMEOUT)
+    if stuck:
+        pids = ", ".join(str(process.pid) for process in stuck)
+        raise BooksanError(f"the supervisors {pids} were killed and have not ended; look at them")
+    for host in hosts:
+        _wait_for_workers(Path(host.data_dir))
+        host.process = None
+
+
+def _wait_for_workers(data_dir: Path) -> None:
+    deadline = time.monotonic() + GENERATION_TIMEOUT
+    while data_dir.is_dir() and workers_alive(data_dir):
+        if time.monotonic() > deadline:
+            raise BooksanError(f"workers in {data_dir} have not ended, though they were killed")
+        time.sleep(0.02)
+
+
+def down(directory: Path, *, wipe: bool) -> ClusterRecord | None:
+    """What was there; None if there is no cluster."""
+    if not directory.is_dir():
+        return None
+    with locked(directory):
+        record = read_record(directory)
+        if record is None:
+            return None
+        stop_hosts(record.hosts.values())
+        if record.broker is not None:
+            broker.stop_broker(record.broker)
+        write_record(directory, record)
+        if wipe:
+            shutil.rmtree(directory)
+    return record

@@ -1,0 +1,169 @@
+"""A data directory made ready: what the supervisor, the workers and the gateway read there."""
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from booksan.cluster.credentials import (
+    OPERATOR_TOKEN,
+    QUEUES,
+    SECRET_FILE,
+    TOKEN,
+    TOKENS,
+    read_token,
+    spool_directory,
+)
+from booksan.cluster.places import make_private, write_private
+from booksan.cluster.unfinished import Unfinished, unfinished_clients
+from booksan.errors import UsageError
+from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
+from booksan.supervisor.handle import _with_package as with_package
+from booksan.topology.model import Address, ShardName, Topology
+from booksan.transport.address import check_address
+from booksan.transport.spool_files import queue_files, try_lock
+
+GATEWAY = WorkerSpec("gateway", 0, entry="booksan.gateway.main:run")
+
+#: Seconds that queues are given to become free: killed workers need a moment to be gone.
+QUEUE_PATIENCE = 3.0
+
+#: One worker uses one thread, and so does the gateway.
+_ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
+
+
+@dataclass(frozen=True)
+class HostSetup:
+    topology: Topology
+    name: str
+    shards: tuple[ShardName, ...]
+    data_dir: Path
+    #: Where the gateway listens; None for a host without one.
+    listen: Address | None
+    secret: bytes
+    #: The address, with credentials if there are any.
+    queues: str
+
+    def __repr__(self) -> str:
+        return f"HostSetup({self.name!r}, {self.data_dir})"
+
+
+def prepare(setup: HostSetup) -> None:
+    """Check that the host can work here, then write its files."""
+    check_address(setup.queues)
+    _check_directory(setup.data_dir)
+    make_private(setup.data_dir)
+    unfinished = unfinished_clients(setup.data_dir)
+    _check_shards(setup, unfinished)
+    _keep_secret(setup, unfinished)
+    _check_queues(setup)
+    workers = [WorkerSpec(shard.stage, shard.shard) for shard in setup.shards]
+    if setup.listen is not None:
+        _write_gateway(setup, setup.listen)
+        workers.append(GATEWAY)
+    write_config(setup.data_dir, HostConfig(tuple(workers)))
+
+
+def host_environment(env: Mapping[str, str], queues: str) -> dict[str, str]:
+    """What a supervisor and its children see: secrets read from files, and how to find booksan."""
+    tokens = {name: token for name in TOKENS if (token := read_token(env, name))}
+    files = {f"{TOKEN}_FILE", f"{OPERATOR_TOKEN}_FILE", SECRET_FILE}
+    rest = {name: value for name, value in env.items() if name not in files}
+    return with_package({**rest, **_ONE_THREAD, **tokens, QUEUES: queues})
+
+
+def supervisor_command(data_dir: Path) -> list[str]:
+    return [sys.executable, "-P", "-m", "booksan.supervisor", str(data_dir)]
+
+
+def _check_directory(data_dir: Path) -> None:
+    """A directory of somebody else is left as it is."""
+    if not data_dir.exists():
+        return
+    if not data_dir.is_dir():
+        raise UsageError(f"{data_dir} is not a directory; name another one with --data-dir")
+    names = {entry.name for entry in data_dir.iterdir() if not entry.name.startswith(".")}
+    if "run.json" in names:
+        raise UsageError(f"{data_dir} belongs to a `booksan run`; name another with --data-dir")
+    # A volume has a lost+found from the beginning.
+    if names - {"lost+found"} and not names & {"host.json", "secret"}:
+        raise UsageError(
+            f"{data_dir} is not empty and not a data directory of booksan; name an empty one "
+            "with --data-dir"
+        )
+
+
+def _check_shards(setup: HostSetup, unfinished: list[Unfinished]) -> None:
+    """A shard and its disk belong together: without it those clients would wait for ever."""
+    lost = [one for one in unfinished if one.shard not in setup.shards]
+    if lost:
+        clients = sorted({one.client for one in lost})
+        shards = sorted({str(one.shard) for one in lost})
+        raise UsageError(
+            f"{setup.data_dir} holds the shards {', '.join(shards)} for unfinished clients "
+            f"({_some(clients)}), and {setup.name} would run without them; start it with those "
+            "shards until the clients are done or cancelled, or name another --data-dir"
+        )
+
+
+def _keep_secret(setup: HostSetup, unfinished: list[Unfinished]) -> None:
+    path = setup.data_dir / "secret"
+    known = path.read_bytes() if path.exists() else None
+    if known == setup.secret:
+        return
+    if known is not None and unfinished:
+        clients = sorted({one.client for one in unfinished})
+        raise UsageError(
+            f"{setup.data_dir} has unfinished clients ({_some(clients)}) whose tickets were "
+            "signed with another secret; start the host with that one (--secret-file)"
+        )
+    write_private(path, setup.secret)
+
+
+def _check_queues(setup: HostSetup) -> None:
+    """Find a second owner of a shard before it starts, where that is cheap: in a spool."""
+    root = spool_directory(setup.queues)
+    if root is None:
+        return
+    locks = {shard: queue_files(root, str(shard)).lock for shard in setup.shards}
+    deadline = time.monotonic() + QUEUE_PATIENCE
+    while busy := [shard for shard, lock in locks.items() if _is_taken(lock)]:
+        if time.monotonic() > deadline:
+            raise UsageError(
+                f"{', '.join(map(str, busy))} is run by another host on this machine with the "
+                f"queues in {root}; stop that one, or pick other shards"
+            )
+        time.sleep(0.05)
+
+
+def _is_taken(lock: Path) -> bool:
+    if not lock.exists():
+        return False
+    descriptor = try_lock(lock)
+    if descriptor is None:
+        return True
+    os.close(descriptor)
+    return False
+
+
+def _write_gateway(setup: HostSetup, listen: Address) -> None:
+    from booksan.gateway.config import GatewayConfig, write_gateway_config
+
+    topology = setup.topology
+    config = GatewayConfig(
+        host=setup.name,
+        listen=str(listen),
+        topology=topology.name,
+        shards=topology.shards,
+        homes=topology.homes(frozenset(setup.shards)),
+        gateways=topology.other_gateways(setup.name),
+        **topology.limits,  # type: ignore[arg-type]
+    )
+    write_gateway_config(setup.data_dir, config)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more

@@ -1,0 +1,78 @@
+"""What of a cluster is running."""
+
+from pathlib import Path
+from typing import Any
+
+from booksan.cluster import broker
+from booksan.cluster.record import BrokerRecord, ClusterRecord, HostRecord
+from booksan.cluster.start import OPERATOR_TOKEN_FILE
+from booksan.supervisor.states import HostState
+from booksan.supervisor.status import HostStatus, read_status
+from booksan.transport.address import masked
+
+#: The report of a supervisor that was killed says it still runs.
+DEAD = "dead"
+
+
+def cluster_status(directory: Path, record: ClusterRecord) -> dict[str, Any]:
+    """As `status --json` prints it."""
+    hosts = [_host(name, host) for name, host in record.hosts.items()]
+    kept = _broker(record.broker)
+    running = all(host["state"] == HostState.RUNNING for host in hosts)
+    if record.broker is not None:
+        running = running and kept is not None
+    return {
+        "name": record.name,
+        "running": running,
+        "queues": record.queues,
+        "broker": kept,
+        "hosts": hosts,
+        "gateways": [host["gateway"] for host in hosts],
+        "operator_token_file": str(directory / OPERATOR_TOKEN_FILE),
+    }
+
+
+def _host(name: str, record: HostRecord) -> dict[str, Any]:
+    process = record.supervisor()
+    report = read_status(Path(record.data_dir))
+    mine = report if process and report and report.pid == process.pid else None
+    return {
+        "name": name,
+        "id": record.id,
+        "pid": process.pid if process else None,
+        "state": _state(mine, report, alive=process is not None),
+        "error": report.error if report else None,
+        "gateway": record.gateway,
+        "data_dir": record.data_dir,
+        "workers": _workers(mine),
+    }
+
+
+def _state(mine: HostStatus | None, report: HostStatus | None, *, alive: bool) -> str:
+    if alive:
+        return mine.state if mine else HostState.STARTING
+    if report is None:
+        return HostState.STOPPED
+    return report.state if report.state in (HostState.STOPPED, HostState.FAILED) else DEAD
+
+
+def _workers(mine: HostStatus | None) -> list[dict[str, Any]]:
+    if mine is None:
+        return []
+    return [
+        {"name": one.name, "pid": one.pid, "state": one.state, "restarts": one.restarts}
+        for one in mine.workers
+    ]
+
+
+def _broker(record: BrokerRecord | None) -> dict[str, Any] | None:
+    keeper = broker.keeper_of(record)
+    if record is None or keeper is None:
+        return None
+    found = broker.broker_status(record)
+    return {
+        "url": masked(str(found["url"])) if found.get("url") else None,
+        "pid": found.get("pid"),
+        "keeper": keeper.pid,
+        "restarts": found.get("restarts", 0),
+    }
