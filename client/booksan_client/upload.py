@@ -1,6 +1,6 @@
 """Sending one source: cut, journal, several batches in flight, the same batches after a restart."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from booksan_client.cutter import Cutter, Header, open_source
 from booksan_client.journal import Entry, Journal, digest_of
 
 #: Batches sent at the same time: while one waits for the disk, another is being parsed.
-IN_FLIGHT = 3
+IN_FLIGHT = 4
 #: Seconds between two looks around while batches are on their way.
 LOOK = 0.2
 
 #: Sends batch `number`; returns when the other side has taken it.
-Put = Callable[[int, bytes], None]
+Put = Callable[[int, bytes], object]
 
 
 class Sent(NamedTuple):
@@ -47,7 +47,7 @@ def upload(
     with open_source(path) as stream, ThreadPoolExecutor(IN_FLIGHT) as pool:
         stream.seek(start)
         cutter = Cutter(stream, start, delimiter=delimiter, **journal.cut)
-        flying: dict[Future[None], Sent] = {}
+        flying: dict[Future[object], Sent] = {}
         try:
             for number, batch in enumerate(cutter, first):
                 journal.begin(number, Entry(batch.start, batch.end, digest_of(batch.data)))
@@ -68,9 +68,9 @@ def upload(
 
 
 def _landed(
-    flying: dict[Future[None], Sent], journal: Journal, look: Callable[[], object]
+    flying: dict[Future[object], Sent], journal: Journal, look: Callable[[], object]
 ) -> Iterator[Sent]:
-    done: set[Future[None]] = set()
+    done: set[Future[object]] = set()
     while not done:
         look()
         done, _ = wait(flying, LOOK, FIRST_COMPLETED)
@@ -79,3 +79,18 @@ def _landed(
         future.result()
         journal.take(sent.number)
         yield sent
+
+
+def upload_again(
+    path: Path, journal: Journal, numbers: Iterable[int], put: Put, *, delimiter: bytes = b","
+) -> int:
+    """Sends batches that the other side has lost, from where the journal says they are."""
+    known = [number for number in numbers if number < len(journal.entries)]
+    with open_source(path) as stream:
+        for number in known:
+            start = journal.entries[number].start
+            stream.seek(start)
+            batch = next(Cutter(stream, start, delimiter=delimiter, **journal.cut))
+            journal.begin(number, Entry(batch.start, batch.end, digest_of(batch.data)))
+            put(number, batch.data)
+    return len(known)

@@ -1,0 +1,197 @@
+"""Every path of a gateway as a typed call."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+from booksan_client.caller import Caller
+from booksan_client.dataset import Dataset, ParamValue
+from booksan_client.errors import ServerError
+from booksan_client.status import Status
+from booksan_client.wire import READ_TIMEOUT, Reply, Request, Sink
+
+#: Seconds that a server holds an answer back at most.
+LONGEST_WAIT = 25.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Page:
+    """The first rows of an answer."""
+
+    query: str
+    about: str
+    complete: bool
+    total: int
+    columns: Mapping[str, str]
+    rows: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a batch turned out to hold."""
+
+    rows: int
+    rejected: int
+
+
+class Api:
+    """What any server is asked about data sets and clients."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.caller = caller
+
+    def close(self) -> None:
+        self.caller.close()
+
+    def health(self) -> dict[str, Any]:
+        return self._get("/v1/health", dict)
+
+    def dataset(self, name: str) -> Dataset:
+        return self._get(f"/v1/datasets/{quote(name, safe='')}", Dataset.from_json)
+
+    def datasets(self) -> list[Dataset]:
+        return self._get(
+            "/v1/datasets", lambda found: [Dataset.from_json(each) for each in found["datasets"]]
+        )
+
+    def clients(self) -> dict[str, Any]:
+        """All clients of all homes; only for the operator."""
+        return self._get("/v1/clients", lambda found: {"missing": [], **found})
+
+    def client(self, id: str, secret: str | None) -> "ClientApi":
+        return ClientApi(self.caller, id, secret)
+
+    def _get(self, path: str, make: Callable[[Any], T]) -> T:
+        return _made(self.caller.call(Request("GET", path)), make)
+
+
+class ClientApi:
+    """What a client asks about its own run, with its secret; the operator needs none."""
+
+    def __init__(self, caller: Caller, id: str, secret: str | None) -> None:
+        self.caller = caller
+        self.id = id
+        self._base = f"/v1/clients/{quote(id, safe='')}"
+        self._headers = {"Booksan-Secret": secret} if secret else {}
+
+    def apart(self) -> "ClientApi":
+        """The same calls over connections of their own, which can be closed alone."""
+        return ClientApi(self.caller.another(), self.id, self._headers.get("Booksan-Secret"))
+
+    def create(
+        self,
+        dataset: str,
+        params: Mapping[str, ParamValue],
+        columns: Mapping[str, tuple[str, ...]],
+    ) -> tuple[Status, bool]:
+        """The run's status, and whether it was begun just now."""
+        document = {
+            "id": self.id,
+            "dataset": dataset,
+            "params": dict(params),
+            "columns": {name: list(names) for name, names in columns.items()},
+        }
+        reply = self._call("POST", "/v1/clients", document)
+        return _made(reply, Status.from_json), reply.status == 201
+
+    def put(
+        self,
+        source: str,
+        number: int,
+        data: bytes,
+        *,
+        ticket: str,
+        permit: str,
+        encoding: str | None = None,
+    ) -> Taken:
+        headers = {
+            "Content-Type": "text/csv",
+            "Booksan-Ticket": ticket,
+            "Booksan-Permit": permit,
+            **({"Content-Encoding": encoding} if encoding else {}),
+        }
+        path = f"{self._base}/sources/{quote(source, safe='')}/batches/{number}"
+        request = Request("PUT", path, {**self._headers, **headers}, data)
+        return _made(
+            self.caller.call(request),
+            lambda found: Taken(int(found["rows"]), int(found["rejected"])),
+        )
+
+    def end(self, source: str, batches: int, *, ticket: str, permit: str) -> None:
+        path = f"{self._base}/sources/{quote(source, safe='')}/end"
+        headers = {"Booksan-Ticket": ticket, "Booksan-Permit": permit}
+        self._call("POST", path, {"batches": batches}, headers)
+
+    def status(self, *, seen: str | None = None, wait: float = 0.0, stages: bool = False) -> Status:
+        """With `seen` only when the version differs, or when `wait` seconds are over."""
+        words: dict[str, str] = {}
+        if stages:
+            words["stages"] = "true"
+        if seen is not None and wait > 0:
+            words |= {"wait": f"{min(wait, LONGEST_WAIT):g}", "seen": seen}
+        query = f"?{urlencode(words)}" if words else ""
+        return _made(self._call("GET", f"{self._base}{query}"), Status.from_json)
+
+    def page(self, query: str, limit: int, offset: int = 0) -> Page:
+        words = urlencode({"format": "page", "limit": limit, "offset": offset})
+        reply = self._call("GET", f"{self._base}/results/{quote(query, safe='')}?{words}")
+        return _made(reply, _page)
+
+    def answer(self, query: str, form: str, sink: Callable[[], Sink]) -> None:
+        """The whole file; `sink` is asked for anew for each try."""
+        self._stream(f"{self._base}/results/{quote(query, safe='')}?format={quote(form)}", sink)
+
+    def rejected(self, sink: Callable[[], Sink]) -> None:
+        """All rejected rows as CSV."""
+        self._stream(f"{self._base}/rejected?format=csv", sink)
+
+    def acknowledge(self) -> str:
+        return self._how(self._call("POST", f"{self._base}/acknowledge"))
+
+    def cancel(self) -> str:
+        return self._how(self._call("DELETE", self._base))
+
+    def _how(self, reply: Reply) -> str:
+        return _made(reply, lambda found: str(found["how"]))
+
+    def _stream(self, path: str, sink: Callable[[], Sink]) -> None:
+        self.caller.call(Request("GET", path, self._headers), sink)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        document: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply:
+        sent = {**self._headers, **(headers or {})}
+        body = None
+        if document is not None:
+            sent["Content-Type"] = "application/json"
+            body = json.dumps(document).encode()
+        return self.caller.call(Request(method, path, sent, body, READ_TIMEOUT))
+
+
+def _page(found: Any) -> Page:
+    return Page(
+        query=str(found["query"]),
+        about=str(found["about"]),
+        complete=bool(found["complete"]),
+        total=int(found["total"]),
+        columns=dict(found["columns"]),
+        rows=list(found["rows"]),
+    )
+
+
+def _made(reply: Reply, make: Callable[[Any], T]) -> T:
+    try:
+        return make(json.loads(reply.body))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ServerError(
+            f"the server's answer is not that of a booksan gateway ({error!r}); "
+            "is the address right?"
+        ) from error

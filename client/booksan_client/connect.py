@@ -1,0 +1,66 @@
+"""From the options that name servers and credentials to calls."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from booksan_client.api import Api
+from booksan_client.caller import PATIENCE, Caller, Limits
+from booksan_client.credentials import OPERATOR_TOKEN, TOKEN, authorization, read_token
+from booksan_client.errors import Interrupted, UsageError
+from booksan_client.servers import Servers
+from booksan_client.wire import check_url
+
+DEFAULT_SERVER = "http://127.0.0.1:7300"
+SERVERS = "BOOKSAN_SERVER"
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """What the command line says of servers."""
+
+    servers: Sequence[str] = ()
+    token_file: Path | None = None
+    operator_token_file: Path | None = None
+    patience: float = PATIENCE
+
+    def urls(self, known: Sequence[str] = ()) -> list[str]:
+        """Of the command line, the environment, what an earlier command knew, or the default."""
+        named = list(self.servers) or [
+            word.strip() for word in os.environ.get(SERVERS, "").split(",") if word.strip()
+        ]
+        return [check_url(url) for url in named or known or [DEFAULT_SERVER]]
+
+    def token(self) -> str | None:
+        return read_token(self.token_file, TOKEN)
+
+    def operator_token(self) -> str | None:
+        return read_token(self.operator_token_file, OPERATOR_TOKEN)
+
+    def needed_operator_token(self) -> str:
+        token = self.operator_token()
+        if token is None:
+            raise UsageError(
+                f"the operator's token is needed: name its file with --operator-token-file, or set "
+                f"{OPERATOR_TOKEN}"
+            )
+        return token
+
+
+def interrupted_by(stopping: Callable[[], bool]) -> Callable[[], None]:
+    def look() -> None:
+        if stopping():
+            raise Interrupted
+
+    return look
+
+
+def connect(
+    urls: Sequence[str],
+    token: str | None,
+    look: Callable[[], object],
+    patience: float = PATIENCE,
+) -> Api:
+    limits = Limits(patience=patience)
+    return Api(Caller(Servers(urls), authorization(token), limits=limits, while_waiting=look))

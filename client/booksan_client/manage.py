@@ -1,0 +1,152 @@
+"""What becomes of runs that were begun earlier: their answers, their end, and all of them."""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from booksan_client.api import ClientApi
+from booksan_client.collect import FORMATS, Collector, Summary
+from booksan_client.connect import ServerOptions, connect, interrupted_by
+from booksan_client.display import PatientConsole, RunDisplay, shown
+from booksan_client.errors import RunFailed, RunGone, UsageError
+from booksan_client.files import check_directory
+from booksan_client.follow import Follower
+from booksan_client.outcome import conclude, print_json
+from booksan_client.state import ClientDirectory, clients_home, find_client
+from booksan_client.submission import LOOK
+from booksan_client.submit import check_choice
+
+
+@contextmanager
+def client_api(
+    id: str, options: ServerOptions, look: Callable[[], object]
+) -> Iterator[tuple[ClientApi, Path | None]]:
+    """The calls for a client, and its directory if it is one of this user's."""
+    known = find_client(id)
+    if known is None and options.operator_token() is None:
+        raise UsageError(
+            f"no client {id!r} is known here; booksan status shows those that are, and the "
+            "operator's token lets you see others"
+        )
+    path, state = known or (None, None)
+    token = options.token() if state else options.operator_token()
+    urls = options.urls(state.servers if state else ())
+    with closing(connect(urls, token, look, options.patience)) as api:
+        yield api.client(id, state.secret if state else None), path
+
+
+def results_command(
+    id: str, out: Path, form: str, options: ServerOptions, *, keep: bool, as_json: bool
+) -> int:
+    def work(err: Console, stopping: Callable[[], bool]) -> int:
+        check_directory(out, UsageError)
+        check_choice("format", form, FORMATS)
+        look = interrupted_by(stopping)
+        display = RunDisplay(err, None if as_json else PatientConsole())
+        with closing(display), client_api(id, options, look) as (api, path):
+            out.mkdir(parents=True, exist_ok=True)
+            directory = ClientDirectory.open(path) if path else None
+            try:
+                summary = _results(Collector(api, out, form, display, look), display)
+                if not keep:
+                    api.acknowledge()
+                    _forget(directory)
+            except RunGone:
+                _forget(directory)
+                raise
+            finally:
+                if directory is not None:
+                    directory.close()
+        if as_json:
+            print_json(asdict(summary) | {"id": id, "kept": keep, "exit_code": 0})
+        else:
+            display.note(f"the answers of {id} are in {out}")
+        return 0
+
+    return conclude(work, as_json=as_json, places=lambda: [out, clients_home()])
+
+
+def _forget(directory: ClientDirectory | None) -> None:
+    if directory is not None:
+        directory.remove()
+
+
+def _results(collector: Collector, display: RunDisplay) -> Summary:
+    status = collector.api.status()
+    open_sources = [name for name, each in status.sources.items() if each.of_batches is None]
+    if status.state == "uploading" and (open_sources or not status.sources):
+        raise UsageError(
+            f"the upload of {status.id} is not complete ({', '.join(open_sources)}); the same "
+            "submit command goes on with it"
+        )
+    display.begin((), resumed=False)
+    with Follower(collector.api, status, show_stages=display.shows_stages) as follower:
+        while True:
+            collector.look()
+            if status.failed is not None:
+                raise RunFailed(f"{status.failed}; booksan cancel {status.id} removes the run")
+            collector.look_at(status)
+            display.moved(status)
+            if status.done:
+                collector.finish(status)
+                return collector.summary
+            follower.wait_for_news(status, LOOK)
+            status = follower.latest()
+
+
+def cancel_command(id: str, options: ServerOptions, *, as_json: bool) -> int:
+    def work(err: Console, stopping: Callable[[], bool]) -> int:
+        with client_api(id, options, interrupted_by(stopping)) as (api, path):
+            try:
+                how = api.cancel()
+            except RunGone as error:
+                # What is gone already is as good as cancelled.
+                how = error.how or "unknown"
+            _forget_unless_in_use(path)
+        if as_json:
+            print_json({"id": id, "how": how, "exit_code": 0})
+        else:
+            PatientConsole().print(shown(f"{id}: {how}"))
+        return 0
+
+    return conclude(work, as_json=as_json)
+
+
+def _forget_unless_in_use(path: Path | None) -> None:
+    """A command that still works on the client finds out by itself, and removes it then."""
+    if path is None:
+        return
+    try:
+        directory = ClientDirectory.open(path)
+    except UsageError:
+        return
+    with closing(directory):
+        directory.remove()
+
+
+def list_command(options: ServerOptions, *, as_json: bool) -> int:
+    def work(err: Console, stopping: Callable[[], bool]) -> int:
+        token = options.needed_operator_token()
+        look = interrupted_by(stopping)
+        with closing(connect(options.urls(), token, look, options.patience)) as api:
+            found = api.clients()
+        if as_json:
+            print_json(found | {"exit_code": 0})
+            return 0
+        table = Table("client", "data set", "state", "host", "expires")
+        for each in found["clients"]:
+            expires = datetime.fromtimestamp(each["expires"], UTC).strftime("%Y-%m-%d %H:%M UTC")
+            table.add_row(
+                *(shown(each[name]) for name in ("id", "dataset", "state", "host")), expires
+            )
+        PatientConsole().print(table)
+        if found["missing"]:
+            err.print(shown(f"booksan: no answer from {', '.join(found['missing'])}"))
+        return 0
+
+    return conclude(work, as_json=as_json)
