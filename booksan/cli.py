@@ -11,6 +11,7 @@ import booksan
 from booksan.bench.cli import app as bench
 from booksan.cluster import cli as cluster
 from booksan.errors import BooksanError
+from booksan_client.cli import app as client
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,6 +23,8 @@ app = typer.Typer(
 generate = typer.Typer(no_args_is_help=True, help="Makes seeded data sets to try things on.")
 app.add_typer(generate, name="generate")
 app.add_typer(bench, name="bench")
+# Without a name, its commands become those of booksan: submit, status, results, cancel, list.
+app.add_typer(client)
 app.add_typer(cluster.app, name="cluster")
 app.command()(cluster.host)
 
