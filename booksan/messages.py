@@ -43,6 +43,8 @@ class Control(StrEnum):
     COMPLETE = "complete"
     #: shard -> home: this run cannot give its answers.
     FAILED = "failed"
+    #: shard -> home: a dead letter that failed the run was replayed and is handled.
+    FORGIVEN = "forgiven"
     #: gateway -> home: the client has its results, or does not want them any more.
     RELEASE = "release"
     #: home -> shards: delete all that is the client's.

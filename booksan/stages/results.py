@@ -24,6 +24,11 @@ class Results(Stateful):
             PRIMARY KEY (source, stage, shard)
         ) WITHOUT ROWID;
         CREATE TABLE permits (source TEXT PRIMARY KEY, permit TEXT NOT NULL) WITHOUT ROWID;
+        CREATE TABLE failures (
+            id INTEGER PRIMARY KEY, sender TEXT NOT NULL, letter TEXT NOT NULL,
+            failed INTEGER NOT NULL, forgiven INTEGER NOT NULL, reason TEXT NOT NULL,
+            UNIQUE (sender, letter)
+        );
         CREATE VIEW rejected_rows AS
             SELECT source, before + row + 1 AS row, reason
             FROM rejected JOIN (
@@ -80,12 +85,24 @@ class Results(Stateful):
             )
             self._give_permits()
         elif message.control is Control.FAILED:
-            # The first reason is the one to tell; what follows it is mostly its consequence.
-            self.db.execute(
-                "INSERT OR IGNORE INTO meta VALUES ('failed', ?)", (message.data["reason"],)
-            )
+            self._note(message, failed=message.data["round"], reason=message.data["reason"])
+        elif message.control is Control.FORGIVEN:
+            self._note(message, forgiven=message.data["round"])
         elif message.control is not Control.CREATED:
             super().control(message)
+
+    def _note(
+        self, message: Message, *, failed: int = 0, forgiven: int = 0, reason: str = ""
+    ) -> None:
+        """Failures and their forgiveness come in any order: the highest round of each counts."""
+        self.db.execute(
+            """INSERT INTO failures (sender, letter, failed, forgiven, reason)
+               VALUES (?, ?, ?, ?, ?) ON CONFLICT (sender, letter) DO UPDATE SET
+                   failed = max(failed, excluded.failed),
+                   forgiven = max(forgiven, excluded.forgiven),
+                   reason = iif(excluded.reason = '', reason, excluded.reason)""",
+            (message.sender, message.data["letter"], failed, forgiven, reason),
+        )
 
     def _give_permits(self) -> None:
         """A source may come when all that join the sources before it have said they are whole."""

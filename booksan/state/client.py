@@ -24,7 +24,8 @@ SCHEMA = (
     """CREATE TABLE streams (
         sender TEXT PRIMARY KEY, input TEXT NOT NULL,
         received INTEGER NOT NULL DEFAULT 0, length INTEGER, highest INTEGER NOT NULL DEFAULT -1,
-        rows INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0
+        rows INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0,
+        moved INTEGER NOT NULL
     ) WITHOUT ROWID""",
     "CREATE TABLE inputs (input TEXT PRIMARY KEY, complete INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE sent (queue TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID",
@@ -33,7 +34,7 @@ SCHEMA = (
         SELECT (SELECT value FROM meta WHERE key = 'stage') AS stage,
                (SELECT value FROM meta WHERE key = 'shard') AS shard,
                sender, received AS batches, length AS of_batches,
-               length IS NOT NULL AND received = length AS complete, rows, bytes,
+               length IS NOT NULL AND received = length AS complete, rows, bytes, moved,
                (SELECT value FROM meta WHERE key = 'phase') AS phase,
                (SELECT count(*) FROM outbox) AS outbox
         FROM streams ORDER BY sender""",
@@ -78,11 +79,16 @@ class ClientStore:
         path.parent.mkdir(parents=True, exist_ok=True)
         return cls(path, open_database(path, synchronous=synchronous), spec, made=False)
 
-    def create(self, stage: str, shard: int, streams: Sequence[tuple[str, str]]) -> None:
+    def create(
+        self, stage: str, shard: int, streams: Sequence[tuple[str, str]], now: float
+    ) -> None:
         """The tables, with every stream (sender, input) that there will be."""
         for statement in SCHEMA:
             self.db.execute(statement)
-        self.db.executemany("INSERT INTO streams (sender, input) VALUES (?, ?)", streams)
+        self.db.executemany(
+            "INSERT INTO streams (sender, input, moved) VALUES (?, ?, ?)",
+            [(*stream, int(now)) for stream in streams],
+        )
         self.db.executemany(
             "INSERT OR IGNORE INTO inputs VALUES (?, 0)", [(name,) for _, name in streams]
         )
@@ -113,7 +119,7 @@ class ClientStore:
         """New or repeat; Conflict if it contradicts what came before."""
         return self._stream(message.sender).judge(message, self._known_digest(message))
 
-    def record(self, message: Message) -> None:
+    def record(self, message: Message, now: float) -> None:
         """Notes a new message in dedup and in its stream, inside a transaction."""
         stream = self._stream(message.sender).with_message(message)
         if message.kind is Kind.BATCH:
@@ -122,13 +128,14 @@ class ClientStore:
             )
         self.db.execute(
             """UPDATE streams SET received = ?, length = ?, highest = ?,
-                   rows = rows + ?, bytes = bytes + ? WHERE sender = ?""",
+                   rows = rows + ?, bytes = bytes + ?, moved = ? WHERE sender = ?""",
             (
                 stream.received,
                 stream.length,
                 stream.highest,
                 message.data.get("rows", 0),
                 len(message.body),
+                int(now),
                 message.sender,
             ),
         )
@@ -151,6 +158,14 @@ class ClientStore:
 
     def all_complete(self) -> bool:
         return bool(self.db.execute("SELECT min(complete) FROM inputs").fetchone()[0])
+
+    def idle_since(self) -> int | None:
+        """When a batch last came from the gateways; None once all of their streams are complete."""
+        moved, complete = self.db.execute(
+            """SELECT max(moved), min(length IS NOT NULL AND received = length)
+               FROM streams WHERE sender LIKE 'gateway/%'"""
+        ).fetchone()
+        return None if complete else int(moved)
 
     def next_seq(self, queue: str) -> int:
         """Numbers the next message of this shard's stream to a queue."""

@@ -4,6 +4,7 @@ import fcntl
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from booksan.errors import StateError
@@ -15,7 +16,11 @@ SCHEMA = (
         client TEXT PRIMARY KEY, how TEXT NOT NULL, until INTEGER NOT NULL
     ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS failures (
-        client TEXT PRIMARY KEY, reason TEXT NOT NULL, expires INTEGER NOT NULL
+        client TEXT PRIMARY KEY, reason TEXT NOT NULL, expires INTEGER NOT NULL,
+        told INTEGER NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS letters (
+        letter TEXT PRIMARY KEY, client TEXT NOT NULL, round INTEGER NOT NULL, open INTEGER NOT NULL
     ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS attempts (
         message TEXT PRIMARY KEY, tries INTEGER NOT NULL, error TEXT NOT NULL
@@ -26,6 +31,9 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS life (one INTEGER PRIMARY KEY CHECK (one = 1), clean INTEGER)",
     outbox.SCHEMA,
 )
+
+#: What the home is told, by the round of a letter: how often it has failed.
+Report = Callable[[int], list[tuple[str, bytes]]]
 
 #: Seconds that a tombstone outlives the run's hard expiry, so that clocks may differ.
 TOMBSTONE_MARGIN = 24 * 3600
@@ -59,6 +67,12 @@ class ShardStore:
                 self.db.execute(statement)
         self._gone = {row[0] for row in self.db.execute("SELECT client FROM tombstones")}
         self._failed = {row[0] for row in self.db.execute("SELECT client FROM failures")}
+        #: Clients that failed here, and why, of which no home has heard yet.
+        self.untold = dict(self.db.execute("SELECT client, reason FROM failures WHERE NOT told"))
+        #: Dead letters that were not replayed yet.
+        self.open_letters = {
+            row[0] for row in self.db.execute("SELECT letter FROM letters WHERE open")
+        }
 
     def close(self) -> None:
         self.db.close()
@@ -80,15 +94,62 @@ class ShardStore:
             outbox.post(self.db, gone)
         self._gone.add(client)
         self._failed.discard(client)
+        self.untold.pop(client, None)
 
-    def fail(self, client: str, reason: str, expires: int, report: list[tuple[str, bytes]]) -> None:
-        """From now on the client's messages are dropped here, and its home knows why."""
+    def fail(
+        self, client: str, reason: str, expires: int, report: list[tuple[str, bytes]] | None
+    ) -> None:
+        """From now on the client's messages are dropped here; None: nobody can be told yet."""
         with transaction(self.db):
             self.db.execute(
-                "INSERT OR IGNORE INTO failures VALUES (?, ?, ?)", (client, reason, expires)
+                """INSERT INTO failures VALUES (?, ?, ?, ?)
+                   ON CONFLICT (client) DO UPDATE SET told = max(told, excluded.told)""",
+                (client, reason, expires, report is not None),
             )
-            outbox.post(self.db, report)
+            outbox.post(self.db, report or [])
         self._failed.add(client)
+        if report is None:
+            self.untold[client] = reason
+        else:
+            self.untold.pop(client, None)
+
+    def open_letter(self, letter: str, client: str, report: Report) -> None:
+        """A message became a dead letter, maybe again; what the home is told commits with it."""
+        with transaction(self.db):
+            row = self.db.execute(
+                """INSERT INTO letters VALUES (?, ?, 1, 1)
+                   ON CONFLICT (letter) DO UPDATE SET round = round + 1, open = 1
+                   RETURNING round""",
+                (letter, client),
+            ).fetchone()
+            outbox.post(self.db, report(int(row[0])))
+        self.open_letters.add(letter)
+
+    def close_letter(self, letter: str, report: Report) -> None:
+        """A replayed letter was handled; its round stays, in case that it comes back."""
+        with transaction(self.db):
+            row = self.db.execute(
+                "UPDATE letters SET open = 0 WHERE letter = ? RETURNING round", (letter,)
+            ).fetchone()
+            outbox.post(self.db, report(int(row[0])))
+        self.open_letters.discard(letter)
+
+    def letters_of(self, client: str) -> list[str]:
+        rows = self.db.execute("SELECT letter FROM letters WHERE client = ?", (client,))
+        return [row[0] for row in rows]
+
+    def closed_letters(self) -> list[str]:
+        return [row[0] for row in self.db.execute("SELECT letter FROM letters WHERE NOT open")]
+
+    def clients_with_letters(self) -> set[str]:
+        return {row[0] for row in self.db.execute("SELECT DISTINCT client FROM letters")}
+
+    def forget_letters(self, client: str) -> None:
+        """After their files are removed."""
+        letters = self.letters_of(client)
+        if letters:
+            self.db.execute("DELETE FROM letters WHERE client = ?", (client,))
+            self.open_letters.difference_update(letters)
 
     def failed_until(self, now: float) -> list[tuple[str, int]]:
         """Failed clients whose hard expiry has passed, with that expiry."""

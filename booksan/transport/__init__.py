@@ -1,6 +1,6 @@
 """The seam to the queues: what the workers and the gateway know of them."""
 
-from booksan.transport.address import check_address, masked, open_transport
+from booksan.transport.address import check_address, masked, open_transport, queues_address
 from booksan.transport.base import Consumer, Delivery, Depth, Outgoing, Transport
 from booksan.transport.spool import Spool
 
@@ -14,4 +14,5 @@ __all__ = [
     "check_address",
     "masked",
     "open_transport",
+    "queues_address",
 ]

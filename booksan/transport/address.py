@@ -1,7 +1,8 @@
 """From an address to a transport: spool:/path, amqp://... or amqps://..."""
 
+import os
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from booksan.errors import UsageError
 from booksan.transport.base import Transport
@@ -11,6 +12,14 @@ from booksan.transport.rabbitmq_address import (
     parse_broker_address,
 )
 from booksan.transport.spool import Spool
+
+#: By environment, because it may hold a password.
+QUEUES_VARIABLE = "BOOKSAN_QUEUES"
+
+
+def queues_address(root: Path) -> str:
+    """Where the queues of a host are: as the environment says, else in its own directory."""
+    return os.environ.get(QUEUES_VARIABLE) or f"spool:{quote(str(root))}"
 
 
 def open_transport(address: str, *, sync: bool = True) -> Transport:

@@ -9,11 +9,11 @@ import contextlib
 import logging
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from booksan.errors import MessageError
-from booksan.messages import Control, decode
+from booksan.messages import Control, Message, decode
 from booksan.state import outbox
 from booksan.transport.base import Delivery
 from booksan.worker.environment import is_environment
@@ -64,8 +64,15 @@ class Worker:
         unclean = self.store.begin_life()
         if unclean and suspicious:
             self.careful = self.settings.max_messages
-        if outbox.waiting(self.store.db) or self.shard.databases():
+        if self._has_work_due():
             self.handler.resume()
+
+    def _has_work_due(self) -> bool:
+        return (
+            outbox.waiting(self.store.db)
+            or bool(self.shard.databases())
+            or bool(self.store.clients_with_letters())
+        )
 
     def warm_up(self) -> None:
         """Loads what the first message will need, while there is nothing else to do."""
@@ -90,7 +97,9 @@ class Worker:
     def _handle_together(self, deliveries: Sequence[Delivery]) -> None:
         """The normal way; if it raises, each message is tried alone to find the bad one."""
         try:
-            self.handler.handle([decode(delivery.body) for delivery in deliveries])
+            messages = [decode(delivery.body) for delivery in deliveries]
+            self.handler.handle(messages)
+            self._forgive(zip(deliveries, messages, strict=True))
         except Exception as error:
             self._forget_sessions()
             if is_environment(error):
@@ -105,7 +114,9 @@ class Worker:
         tries, reason = 0, ""
         while tries < self.settings.max_attempts:
             try:
-                self.handler.handle([decode(delivery.body)])
+                message = decode(delivery.body)
+                self.handler.handle([message])
+                self._forgive([(delivery, message)])
             except Exception as error:
                 self._forget_sessions()
                 if is_environment(error):
@@ -118,6 +129,14 @@ class Worker:
                     self.store.forget_attempts(letter)
                 return
         self._bury_letter(delivery, reason)
+
+    def _forgive(self, handled: Iterable[tuple[Delivery, Message]]) -> None:
+        """Dead letters that were replayed and went well this time."""
+        if self.store.open_letters:
+            for delivery, message in handled:
+                letter = letter_id(delivery.body)
+                if letter in self.store.open_letters:
+                    self.handler.failures.forgive(message.spec, letter)
 
     def _handle_carefully(self, delivery: Delivery) -> None:
         """After a death: what is in hand is written down first, so that deaths can be counted."""
@@ -152,13 +171,13 @@ class Worker:
             return
         # A home that cannot note a failure must not report that failure to itself for ever.
         if message.control is not Control.FAILED:
-            self.handler.fail(message.spec, f"dead letter: {reason}")
+            self.handler.failures.bury_letter(message.spec, letter_id(delivery.body), reason)
 
     def _tick(self) -> None:
         """Now and then: clients past their hard expiry, tombstones no longer needed."""
         if time.monotonic() >= self._next_tick:
             self._next_tick = time.monotonic() + self.settings.tick
-            self.handler.expire()
+            self.handler.departures.expire()
 
     def _forget_sessions(self) -> None:
         if self._handler is not None:

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from types import FrameType
 
-from booksan.errors import EXIT_CANNOT_START, StateError, UsageError
+from booksan.errors import EXIT_CANNOT_START, QueueBusy, StateError, UsageError
 from booksan.memory import quiet_collector
 from booksan.state.shard import ShardStore, lock_shard
 from booksan.tickets import load_secret
-from booksan.transport.spool import Spool
+from booksan.transport import open_transport, queues_address
 from booksan.worker import crash
 from booksan.worker.environment import is_environment
 from booksan.worker.loop import Worker
@@ -26,6 +26,9 @@ IDLE_SECONDS = 5.0
 #: Seconds that a new worker waits for its first message before it loads what that will need: on
 #: a small machine those who have work already go first.
 WARM_UP_SECONDS = 0.5
+#: Seconds that another owner of the queue gets to go: a broker notices the loss of a whole machine
+#: only by missing heartbeats.
+OWNER_SECONDS = 45.0
 #: Seconds to wait when the machine, not a message, is the trouble: first and longest.
 PAUSES = (0.1, 2.0)
 
@@ -39,6 +42,8 @@ class Life:
         self.shard = shard
         self.stopping = False
         self.worker: Worker | None = None
+        self.owner_seconds = float(os.environ.get("BOOKSAN_OWNER_SECONDS", OWNER_SECONDS))
+        self._busy_since: float | None = None
 
     def stop(self, signum: int, frame: FrameType | None) -> None:
         """SIGTERM drains: what is in hand is finished and acknowledged, then the process ends."""
@@ -55,14 +60,29 @@ class Life:
             except Exception as error:
                 if not is_environment(error):
                     raise
+                self._check_owner(error)
                 log.warning("%s.%s waits: %s", self.stage, self.shard, error)
                 time.sleep(pause)
                 pause = min(pause * 2, longest)
             first = False
 
+    def _check_owner(self, error: Exception) -> None:
+        """A queue that stays busy has another owner, for good: then this worker has no place."""
+        if not isinstance(error, QueueBusy):
+            self._busy_since = None
+            return
+        now = time.monotonic()
+        self._busy_since = self._busy_since or now
+        if now - self._busy_since >= self.owner_seconds:
+            raise UsageError(
+                f"another process works as {self.stage}.{self.shard}: {error}; a shard has one "
+                "owner, so stop the other host or leave the shard to it"
+            ) from error
+
     def _work(self, *, suspicious: bool) -> None:
         settings = Settings.from_environment()
-        with Spool(self.root, sync=settings.synchronous != "OFF") as transport:
+        sync = settings.synchronous != "OFF"
+        with open_transport(queues_address(self.root), sync=sync) as transport:
             store = ShardStore(self.root, self.stage, self.shard, synchronous=settings.synchronous)
             try:
                 shard = Shard(

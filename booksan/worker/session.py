@@ -1,6 +1,6 @@
 """A stateful shard's work for one client: its store, its operator, its output."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from booksan.files import sync_directory
 from booksan.messages import Control, Kind, Message, control_message, encode, end_message
@@ -17,12 +17,15 @@ from booksan.worker.crash import Crash
 class Session:
     """Everything a transaction of one client touches. Closed and made anew after any error."""
 
-    def __init__(self, store: ClientStore, place: Place, crash: Crash) -> None:
+    def __init__(
+        self, store: ClientStore, place: Place, crash: Crash, now: Callable[[], float]
+    ) -> None:
         operator = place.dataset.stage[place.stage].operator
         assert issubclass(operator, Stateful)
         self.store = store
         self.place = place
         self.crash = crash
+        self.now = now
         self.operator = operator(place, store.db)
         if not store.made:
             self._create()
@@ -83,7 +86,7 @@ class Session:
             for sender in self.place.dataset.senders(name, self.place.spec)
         ]
         with transaction(self.store.db):
-            self.store.create(self.place.stage, self.place.shard, streams)
+            self.store.create(self.place.stage, self.place.shard, streams, self.now())
             self.operator.create()
         sync_directory(self.store.path.parent)
         sync_directory(self.store.path.parent.parent)
@@ -101,7 +104,7 @@ class Session:
             self.operator.control(message)
         # Judged again, because two messages of one group can contradict each other.
         elif self.store.judge(message) is Verdict.NEW:
-            self.store.record(message)
+            self.store.record(message, self.now())
             if message.kind is Kind.BATCH:
                 self.operator.apply(message, prepared)
 

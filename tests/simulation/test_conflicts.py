@@ -329,7 +329,7 @@ def test_an_expired_client_is_deleted_without_being_asked(make_world: MakeWorld)
     for name in world.workers:
         worker = world._life(name)
         assert worker is not None
-        worker.handler.expire()
+        worker.handler.departures.expire()
     world.views["one"].close()
     assert list((world.root / "clients").iterdir()) == []
 
@@ -344,5 +344,5 @@ def test_a_failed_client_is_deleted_when_it_expires(make_world: MakeWorld) -> No
     for name in world.workers:
         worker = world._life(name)
         assert worker is not None
-        worker.handler.expire()
+        worker.handler.departures.expire()
     assert list((world.root / "clients").iterdir()) == []

@@ -16,6 +16,7 @@ from booksan.state.database import delete_database, open_reader, transaction
 from booksan.state.streams import Conflict, Verdict
 from tests.unit.test_spec import make_spec
 
+NOW = 1_700_000_000.5
 STREAMS = [("gateway/books", "books"), ("q3-join/0", "q3-join"), ("q3-join/1", "q3-join")]
 
 
@@ -42,7 +43,7 @@ def store(path: Path) -> Iterator[ClientStore]:
 def made_at(path: Path) -> ClientStore:
     store = ClientStore.begin(path, make_spec(), synchronous="OFF")
     with transaction(store.db):
-        store.create("results", 2, STREAMS)
+        store.create("results", 2, STREAMS, NOW)
     return store
 
 
@@ -58,7 +59,7 @@ def take(store: ClientStore, *messages: Message) -> list[str]:
     with transaction(store.db):
         for message in messages:
             if store.judge(message) is Verdict.NEW:
-                store.record(message)
+                store.record(message, NOW)
         return store.newly_complete()
 
 
@@ -75,7 +76,7 @@ def test_a_store_that_was_never_made_is_none(path: Path) -> None:
 def test_a_store_whose_making_was_cut_short_is_none_and_can_be_made_again(path: Path) -> None:
     store = ClientStore.begin(path, make_spec(), synchronous="OFF")
     with contextlib.suppress(KeyError), transaction(store.db):
-        store.create("results", 2, STREAMS)
+        store.create("results", 2, STREAMS, NOW)
         raise KeyError
     store.close()
     assert path.exists()
@@ -188,8 +189,8 @@ def test_pitfall_state_dedup_and_output_commit_together_or_not_at_all(store: Cli
 
     def handle(*, crash: bool) -> None:
         with transaction(store.db):
-            store.record(batch(0))
-            store.record(end(1))
+            store.record(batch(0), NOW)
+            store.record(end(1), NOW)
             store.newly_complete()
             store.db.execute("INSERT INTO counts VALUES (1)")
             seq = store.next_seq("results.0")
@@ -261,6 +262,7 @@ def test_a_person_can_read_the_progress(store: ClientStore) -> None:
         "complete": 0,
         "rows": 0,
         "bytes": 0,
+        "moved": 1_700_000_000,
         "phase": TAKING,
         "outbox": 1,
     }

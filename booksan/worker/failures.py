@@ -1,0 +1,86 @@
+"""Runs that cannot give their answers: what the shard notes, and what it tells their home.
+
+A contradiction is final: from then on the shard drops the client's messages. A dead letter is not:
+the shard goes on with all other messages, so that the letter can be replayed after a fix, and the
+home forgets the failure when it was handled.
+"""
+
+import logging
+
+from booksan.messages import Control, control_message, encode
+from booksan.spec import HOME, Spec
+from booksan.stages.graph import queue_name
+from booksan.worker.letters import remove_letter
+from booksan.worker.publisher import Publisher
+from booksan.worker.shard import Shard
+
+log = logging.getLogger("booksan.worker")
+
+#: Dead letters of one client at one shard; past that it is the client, not the message.
+MAX_LETTERS = 20
+#: Seconds that a database which cannot be read is kept for a person to look at.
+UNREADABLE_SECONDS = 7 * 24 * 3600
+
+
+class Failures:
+    def __init__(self, shard: Shard, publisher: Publisher) -> None:
+        self._shard = shard
+        self._store = shard.store
+        self._publisher = publisher
+
+    def fail(self, spec: Spec, reason: str) -> None:
+        """For good: the client's messages are dropped here, and its home knows why."""
+        where = self._at(reason)
+        log.error("client %s failed at %s", spec.client, where)
+        report = self._report(spec, Control.FAILED, "", 1, reason=where)
+        self._store.fail(spec.client, where, spec.expires, report)
+        self._publisher.publish(self._store.db)
+
+    def fail_unread(self, client: str, reason: str) -> None:
+        """Not even its spec can be read, so its home is told when the next message brings it."""
+        log.error("client %s failed at %s", client, self._at(reason))
+        expires = int(self._shard.now()) + UNREADABLE_SECONDS
+        self._store.fail(client, self._at(reason), expires, None)
+
+    def tell(self, spec: Spec) -> None:
+        """Tells the home of a failure that it could not be told of before."""
+        reason = self._store.untold.get(spec.client)
+        if reason is not None:
+            report = self._report(spec, Control.FAILED, "", 1, reason=reason)
+            self._store.fail(spec.client, reason, spec.expires, report)
+            self._publisher.publish(self._store.db)
+
+    def bury_letter(self, spec: Spec, letter: str, reason: str) -> None:
+        """Until the letter is replayed, the run has failed."""
+        if len(self._store.letters_of(spec.client)) >= MAX_LETTERS:
+            self.fail(spec, f"more than {MAX_LETTERS} dead letters; at last {reason}")
+            return
+        where = self._at(f"dead letter: {reason}")
+        log.error("client %s failed at %s", spec.client, where)
+        self._store.open_letter(
+            letter,
+            spec.client,
+            lambda round: self._report(spec, Control.FAILED, letter, round, reason=where),
+        )
+        self._publisher.publish(self._store.db)
+
+    def forgive(self, spec: Spec, letter: str) -> None:
+        """A replayed letter was handled: its home is told, and the letter goes."""
+        self._store.close_letter(
+            letter, lambda round: self._report(spec, Control.FORGIVEN, letter, round)
+        )
+        self._publisher.publish(self._store.db)
+        self.remove_letter(letter)
+
+    def remove_letter(self, letter: str) -> None:
+        remove_letter(self._shard.root, self._shard.stage, self._shard.number, letter)
+
+    def _at(self, reason: str) -> str:
+        return f"{self._shard.queue}: {reason}"
+
+    def _report(
+        self, spec: Spec, control: Control, letter: str, round: int, **data: str
+    ) -> list[tuple[str, bytes]]:
+        sender = f"{self._shard.stage}/{self._shard.number}"
+        message = control_message(spec, sender, control, letter=letter, round=round, **data)
+        return [(queue_name(HOME, spec.home), encode(message))]

@@ -1,0 +1,36 @@
+"""Out of the outbox into the queues: publish, confirm, and only then clear."""
+
+import sqlite3
+from collections.abc import Iterable
+
+from booksan.state import outbox
+from booksan.transport.base import Outgoing
+from booksan.worker.shard import Shard
+
+
+class Publisher:
+    def __init__(self, shard: Shard) -> None:
+        self._transport = shard.transport
+        self._chunk = shard.settings.publish_chunk
+        self._crash = shard.crash
+
+    def publish(self, db: sqlite3.Connection) -> None:
+        """Everything in the outbox, confirmed; only then is it cleared."""
+        if not outbox.waiting(db):
+            return
+        for count, chunk in enumerate(outbox.chunks(db, self._chunk)):
+            if count:
+                self._crash("partly-published")
+            self._transport.publish([Outgoing(posted.queue, posted.body) for posted in chunk])
+        self._crash("published")
+        outbox.clear(db)
+        self._crash("outbox-cleared")
+
+    def publish_now(self, messages: Iterable[tuple[str, bytes]]) -> None:
+        """What a stateless stage makes of its input, which is acknowledged after this."""
+        outgoing = [Outgoing(queue, body) for queue, body in messages]
+        for start in range(0, len(outgoing), self._chunk):
+            if start:
+                self._crash("partly-published")
+            self._transport.publish(outgoing[start : start + self._chunk])
+        self._crash("published")
