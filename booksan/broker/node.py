@@ -33,6 +33,8 @@ from booksan.transport.spool_files import try_lock
 START_SECONDS = 120.0
 #: Seconds for an orderly end before it is killed.
 STOP_SECONDS = 30.0
+#: Seconds for an answer of rabbitmqctl, which starts an Erlang machine of its own.
+CONTROL_SECONDS = 60.0
 #: Seconds between two looks whether it answers.
 LOOK_SECONDS = 0.1
 
@@ -45,7 +47,8 @@ class Broker:
         make_directories(self.directory)
         self.port = port or _stored_port(self.directory)
         # The data belongs to the name. The port mapper is private, so no two can clash.
-        self._name = name or "booksan"
+        self._node_name = f"{name or 'booksan'}@localhost"
+        self._variables: dict[str, str] = {}
         self._credentials: Credentials = load_credentials(self.directory)
         self._lock: int | None = None
         self._node: subprocess.Popen[bytes] | None = None
@@ -62,6 +65,11 @@ class Broker:
         if self._node is None or self._node.poll() is not None:
             return None
         return _machine(self._node.pid)
+
+    @property
+    def held(self) -> bool:
+        """Whether the directory is ours: from the start of the node to its stop."""
+        return self._lock is not None
 
     def start(self) -> None:
         """Returns when it answers; an error tells the end of its log."""
@@ -96,6 +104,23 @@ class Broker:
         if self.pid is not None:
             os.kill(self.pid, signal.SIGKILL)
         self._reap()
+
+    def control(self, *words: str) -> str:
+        """What rabbitmqctl answers to these words."""
+        program = require_server().with_name("rabbitmqctl")
+        done = subprocess.run(
+            [str(program), "--node", self._node_name, *words],
+            cwd=self.directory,
+            env=self._variables,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=CONTROL_SECONDS,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise BooksanError(f"rabbitmqctl {words[0]} failed: {done.stdout}{done.stderr}")
+        return done.stdout
 
     def wait(self) -> None:
         """Blocks until the node is dead; signal handlers may raise meanwhile."""
@@ -132,20 +157,20 @@ class Broker:
     def _launch(self, server: Path, epmd: Path) -> None:
         write_config(self.directory, self._credentials, self.port)
         ports = Ports(self.port, *free_ports(2))
-        variables = environment(self.directory, f"{self._name}@localhost", ports)
+        self._variables = environment(self.directory, self._node_name, ports)
         # The node would start a port mapper for the whole machine and leave it behind.
         mapper = [str(epmd), "-port", str(ports.epmd), "-address", "127.0.0.1"]
-        self._epmd = self._spawn(mapper, variables)
-        self._node = self._spawn([str(server)], variables)
+        self._epmd = self._spawn(mapper)
+        self._node = self._spawn([str(server)])
 
-    def _spawn(self, command: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
+    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         if threading.current_thread() is threading.main_thread():
             command = [sys.executable, "-I", tied.__file__, str(os.getpid()), *command]
         with (self.directory / "log" / "output.log").open("ab") as output:
             return subprocess.Popen(
                 command,
                 cwd=self.directory,
-                env=variables,
+                env=self._variables,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

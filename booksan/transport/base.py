@@ -21,6 +21,10 @@ from booksan.errors import TransportError
 #: room for prefixes within the 255 bytes that file systems and brokers allow.
 QUEUE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 
+#: Messages that any consumer may hold unacknowledged. A broker sends no more ahead, since they
+#: wait in the consumer's memory.
+HOLD = 64
+
 #: Seconds between two looks at full queues: short at first, because a worker may be about to
 #: acknowledge a group, longer later, because a look at a long queue is not free.
 FIRST_LOOK = 0.005
@@ -50,7 +54,8 @@ class Consumer(ABC):
         """What is waiting, oldest first, and was not handed out by this consumer before.
 
         Blocks up to timeout seconds for the first message. The list is empty on timeout or when
-        woken. One message comes even if it alone is over max_bytes.
+        woken. One message comes even if it alone is over max_bytes. Who holds HOLD messages that
+        are not acknowledged may be given no more.
         """
 
     @abstractmethod

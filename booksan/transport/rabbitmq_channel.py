@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from booksan.errors import TransportError
 from booksan.transport.rabbitmq_address import BrokerAddress
-from booksan.transport.rabbitmq_link import ANSWER_SECONDS, Link, explain, refuse, settle
+from booksan.transport.rabbitmq_link import Link, explain, refuse, settle
 
 T = TypeVar("T")
 
@@ -57,9 +57,9 @@ class Channel:
         self._link.run(begin, future)
         return future
 
-    def wait(self, future: Future[T], seconds: float = ANSWER_SECONDS) -> T:
+    def wait(self, future: Future[T], progress: Callable[[], object] = lambda: None) -> T:
         try:
-            return self._link.wait(future, seconds)
+            return self._link.wait(future, progress=progress)
         finally:
             self._pending.discard(future)
 

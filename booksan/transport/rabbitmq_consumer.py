@@ -10,14 +10,11 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from booksan.errors import TransportError
-from booksan.transport.base import Consumer, Delivery
+from booksan.transport.base import HOLD, Consumer, Delivery
 from booksan.transport.rabbitmq_address import BrokerAddress
 from booksan.transport.rabbitmq_channel import ACCESS_REFUSED, Channel, ChannelClosed
 from booksan.transport.rabbitmq_link import Link, settle
 from booksan.transport.rabbitmq_lock import ConsumerLock, busy
-
-#: Messages that the broker sends ahead of their acknowledgement: what a worker takes at once.
-PREFETCH = 64
 
 
 class RabbitMQConsumer(Consumer):
@@ -100,7 +97,7 @@ class RabbitMQConsumer(Consumer):
         return not self._closed and self._channel.closed is None
 
     def _ask_for_prefetch(self, raw: Any, future: Future[None]) -> None:
-        raw.basic_qos(prefetch_count=PREFETCH, callback=lambda _: settle(future, None))
+        raw.basic_qos(prefetch_count=HOLD, callback=lambda _: settle(future, None))
 
     def _ask_for_messages(self, raw: Any, future: Future[None]) -> None:
         gone = TransportError(f"the queue {self._name} was removed from the broker")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import pika
 from pika.adapters.select_connection import IOLoop, SelectConnection
-from pika.exceptions import AMQPError
+from pika.exceptions import AMQPError, ConnectionBlockedTimeout
 
 from booksan.errors import TransportError
 from booksan.transport.rabbitmq_address import BrokerAddress
@@ -73,13 +73,23 @@ class Link:
             self._waiting.add(future)
             self._call(lambda: function(self._connection))
 
-    def wait(self, future: Future[T], seconds: float = ANSWER_SECONDS) -> T:
+    def wait(
+        self,
+        future: Future[T],
+        seconds: float | None = None,
+        progress: Callable[[], object] = lambda: None,
+    ) -> T:
+        """There is no limit as long as the progress changes within each period of seconds."""
+        seconds = ANSWER_SECONDS if seconds is None else seconds
+        seen = progress()
         try:
-            return future.result(seconds)
-        except TimeoutError:
-            text = f"the broker {self._address} did not answer in {seconds:.0f} seconds"
-            self.abort(text)
-            raise TransportError(text) from None
+            while True:
+                try:
+                    return future.result(seconds)
+                except TimeoutError:
+                    if progress() == seen:
+                        raise self._give_up(seconds) from None
+                    seen = progress()
         finally:
             with self._lock:
                 self._waiting.discard(future)
@@ -99,6 +109,11 @@ class Link:
         if self._thread.is_alive():
             self.abort("the transport is closed")
             self._thread.join(CLOSE_SECONDS)
+
+    def _give_up(self, seconds: float) -> TransportError:
+        text = f"the broker {self._address} did not answer in {seconds:.0f} seconds"
+        self.abort(text)
+        return TransportError(text)
 
     def _wait_until_open(self) -> None:
         try:
@@ -163,15 +178,23 @@ class Link:
 
 def explain(error: BaseException) -> str:
     """The words of the innermost error: pika wraps them several times."""
-    inner = getattr(error, "exceptions", None) or [getattr(error, "exception", None)]
-    if isinstance(inner[-1], BaseException):
-        return explain(inner[-1])
+    inner = _inner(error)
+    if inner is not None:
+        return explain(inner)
+    if isinstance(error, ConnectionBlockedTimeout):
+        return "it is short of disk or memory and takes no messages until there is more"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     code, text = getattr(error, "reply_code", None), getattr(error, "reply_text", None)
     if text:
         return f"{text} ({code})"
     return str(error) or type(error).__name__
+
+
+def _inner(error: BaseException) -> BaseException | None:
+    candidates = [*getattr(error, "exceptions", ()), getattr(error, "exception", None)]
+    candidates += error.args
+    return next((one for one in reversed(candidates) if isinstance(one, BaseException)), None)
 
 
 def _parameters(address: BrokerAddress, heartbeat: int) -> Any:

@@ -11,7 +11,7 @@ from booksan.errors import TransportError
 from booksan.transport.base import Outgoing
 from booksan.transport.rabbitmq_address import BrokerAddress
 from booksan.transport.rabbitmq_channel import Channel
-from booksan.transport.rabbitmq_link import ANSWER_SECONDS, Link, refuse, settle
+from booksan.transport.rabbitmq_link import Link, refuse, settle
 
 #: What may be sent and not confirmed yet, in messages and bytes, over all threads: enough to keep
 #: the broker busy, and a bound for the copies that wait for the socket.
@@ -25,9 +25,9 @@ PERSISTENT = 2
 class Batch:
     """The messages of one call of publish."""
 
-    def __init__(self, future: Future[None], number: int) -> None:
-        self.future = future
+    def __init__(self, number: int) -> None:
         self.left = number
+        self.future: Future[None] = Future()
 
     def confirm(self) -> None:
         self.left -= 1
@@ -67,31 +67,18 @@ class Publisher:
         for queue in {message.queue for message in messages} - self._declared:
             self._channel.declare(queue)
             self._declared.add(queue)
-        batches: list[Batch] = []
+        batch = Batch(len(messages))
 
         def start(_raw: Any, future: Future[None]) -> None:
-            batches.append(Batch(future, len(messages)))
-            self._outbox.extend(Item(batches[0], message) for message in messages)
+            batch.future = future
+            self._outbox.extend(Item(batch, message) for message in messages)
             self._pump()
 
-        self._wait(self._channel.begin(start), batches)
+        # As long as confirms come there is no limit: the broker's disk may be slow.
+        self._channel.wait(self._channel.begin(start), progress=lambda: batch.left)
 
     def close(self) -> None:
         self._link.close()
-
-    def _wait(self, future: Future[None], batches: list[Batch]) -> None:
-        """As long as confirms come there is no limit: the broker's disk may be slow."""
-        left = None
-        while True:
-            try:
-                future.exception(ANSWER_SECONDS)
-                break
-            except TimeoutError:
-                now = batches[0].left if batches else None
-                if now == left:
-                    break
-                left = now
-        self._channel.wait(future, 0)
 
     def _ask_for_confirms(self, raw: Any, future: Future[None]) -> None:
         raw.add_on_return_callback(self._on_return)

@@ -1,13 +1,13 @@
 """Roles for processes that are killed, or that work beside the test."""
 
+import os
 import random
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
-from booksan.transport import Outgoing, Transport
-from tests.contract.places import OPENERS, receive_exactly
+from booksan.transport import Outgoing, Transport, open_transport
+from tests.contract.places import ADDRESS, receive_exactly
 
 
 def body_of(index: int, size: int) -> bytes:
@@ -68,6 +68,6 @@ ROLES: dict[str, Callable[..., None]] = {
 }
 
 if __name__ == "__main__":
-    kind, path, role, *arguments = sys.argv[1:]
-    with OPENERS[kind](Path(path)) as transport:
+    role, *arguments = sys.argv[1:]
+    with open_transport(os.environ[ADDRESS]) as transport:
         ROLES[role](transport, *arguments)

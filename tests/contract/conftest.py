@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from booksan.transport import Transport, spool_consumer
-from tests.contract.places import OPENERS, Place
+from tests.broker import broker as broker
+from tests.contract.places import BrokerPlace, Place, SpoolPlace
 
 
-@pytest.fixture(params=sorted(OPENERS))
+@pytest.fixture(params=["rabbitmq", "spool"])
 def new_place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[], Place]]:
@@ -17,7 +18,11 @@ def new_place(
     monkeypatch.setattr(spool_consumer, "RESCAN_SECONDS", 3600.0)
     numbers = count()
     with ExitStack() as cleanup:
-        yield lambda: Place(request.param, tmp_path / f"place-{next(numbers)}", cleanup)
+        if request.param == "spool":
+            yield lambda: SpoolPlace(tmp_path / f"place-{next(numbers)}", cleanup)
+        else:
+            node = request.getfixturevalue("broker")
+            yield lambda: BrokerPlace(node, cleanup)
 
 
 @pytest.fixture

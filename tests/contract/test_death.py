@@ -5,7 +5,7 @@ import pytest
 from booksan.errors import QueueBusy
 from booksan.transport import Depth, Outgoing, Transport
 from tests.contract.actors import body_of, index_of
-from tests.contract.places import Place, consume_soon, drain
+from tests.contract.places import Place, check_depth, consume_soon, drain
 
 MIB = 1 << 20
 
@@ -17,7 +17,7 @@ def test_what_a_killed_consumer_did_not_acknowledge_comes_again(
     actor = place.actor("hold", "work", 6)
     assert actor.hear() == "holding"
     actor.kill()
-    assert transport.depth("work") == Depth(10, 1000)
+    check_depth(transport, "work", Depth(10, 1000))
     assert sorted(map(index_of, drain(transport, "work"))) == list(range(10))
 
 
