@@ -1,0 +1,497 @@
+"""The same `submit` ends with the answers, whatever was killed, and says so when it cannot."""
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from booksan_client.cli import app
+from booksan_client.state import known_clients
+from tests.unit.fake_gateway import ANSWER, REJECTED, Answer, FakeGateway, Run, Seen, error
+
+pytestmark = pytest.mark.timeout(120)
+
+PATIENCE = 60.0
+EGGS = 40
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        found = json.loads(self.out)
+        assert isinstance(found, dict)
+        assert found["exit_code"] == self.code
+        return found
+
+
+class User:
+    """Somebody with two files, a server, and a state directory."""
+
+    def __init__(self, root: Path, gateway: FakeGateway) -> None:
+        self.root = root
+        self.gateway = gateway
+        self.out = root / "out"
+        self.state = root / "state"
+        self.nests, self.eggs = root / "nests.csv", root / "eggs.csv"
+        self.nests.write_text("Name\nheron\nwren\n")
+        lines = "".join(f"{name},{number}\n" for number in range(EGGS) for name in ("wren",))
+        self.eggs.write_text("Nest,Size\n" + lines)
+        self.env = {"XDG_STATE_HOME": str(self.state), "BOOKSAN_SERVER": gateway.url}
+
+    @property
+    def submission(self) -> list[str]:
+        files = [str(self.nests), str(self.eggs)]
+        return ["submit", "birds", *files, "--out", str(self.out), "--batch-bytes", "20"]
+
+    def submit(self, *more: str) -> Ended:
+        return self.call(*self.submission, *more)
+
+    def call(self, *words: str) -> Ended:
+        handlers = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            result = CliRunner().invoke(app, list(words), env=self.env)
+        finally:
+            for each, handler in handlers.items():
+                signal.signal(each, handler)
+        assert isinstance(result.exception, SystemExit | None), result.exception
+        assert "Traceback" not in result.output
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    def process(self, *more: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "booksan_client", *self.submission, *more]
+        return subprocess.Popen(
+            command,
+            env=os.environ | self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    @property
+    def leftovers(self) -> list[Path]:
+        return [path for path in self.state.rglob("*") if not path.is_dir()]
+
+    @property
+    def run(self) -> Run:
+        (run,) = self.gateway.runs.values()
+        return run
+
+    @property
+    def id(self) -> str:
+        (id,) = self.gateway.runs
+        return id
+
+    def check_answers(self) -> None:
+        assert (self.out / "q1.csv").read_bytes() == ANSWER
+        sent = b"".join(data for _, data in sorted(self.run.batches["eggs"].items()))
+        assert sent == self.eggs.read_bytes().partition(b"\n")[2]
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[User]:
+    with FakeGateway() as gateway:
+        yield User(tmp_path, gateway)
+
+
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.005)
+
+
+class Gate:
+    """Lets so many batches of eggs through; those after wait until it is opened."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+        self.waiting = 0
+        self.opened = threading.Event()
+        self._lock = threading.Lock()
+
+    def __call__(self, seen: Seen) -> Answer | None:
+        if seen.method == "PUT" and "/eggs/" in seen.path:
+            with self._lock:
+                self.left -= 1
+                held = self.left < 0
+                self.waiting += held
+            if held and not self.opened.wait(PATIENCE):
+                return error(503)
+        return None
+
+
+def test_answers_are_written_and_nothing_is_left(user: User) -> None:
+    ended = user.submit("--json")
+    assert ended.code == 0, ended.err
+    found = ended.document
+    assert found["id"] == user.id
+    assert re.fullmatch(r"birds-[0-9a-f]{10}", user.id)
+    assert found["answers"] == {"q1": 2}
+    assert found["rows"] == {"nests": 2, "eggs": EGGS}
+    assert found["params"] == {"q1.top": 3, "q1.share": 0.5, "q1.kind": "any"}
+    assert (found["resumed"], found["resent"], found["detached"]) == (False, 0, False)
+    assert found["files"] == {"q1": str(user.out / "q1.csv")}
+    user.check_answers()
+    assert user.run.gone == "done"
+    assert not user.leftovers
+    assert len(user.gateway.puts) == len({seen.path for seen in user.gateway.puts})
+
+
+def test_a_person_gets_the_answers_as_tables_and_one_line(user: User) -> None:
+    ended = user.submit()
+    assert "heron" in ended.out
+    assert "q1: eggs" in ended.out
+    assert ended.err.count("\n") == 1
+    assert ended.err.startswith("booksan: 2 nests, 40 eggs, ")
+    assert f"the answers are in {user.out}" in ended.err
+    assert "\x1b" not in ended.out + ended.err
+
+
+def test_every_request_carries_the_ticket_and_the_secret_that_nobody_else_may_read(
+    user: User,
+) -> None:
+    gate = Gate(1)
+    user.gateway.fault = gate
+    with user.process() as process:
+        until(lambda: gate.waiting)
+        process.kill()
+    gate.opened.set()
+    (state,) = user.state.rglob("client.json")
+    assert stat.S_IMODE(state.stat().st_mode) == 0o600
+    assert stat.S_IMODE(state.parent.stat().st_mode) == 0o700
+    secret = json.loads(state.read_text())["secret"]
+    assert len(secret) >= 43
+    for seen in user.gateway.puts:
+        assert seen.headers["booksan-secret"] == secret
+        assert seen.headers["booksan-ticket"] == f"ticket of {user.id}"
+        assert seen.headers["booksan-permit"] == ("e" if "/eggs/" in seen.path else "n")
+    ended = user.submit()
+    assert secret not in ended.out + ended.err
+
+
+def test_after_kill_9_the_same_command_sends_only_what_was_not_known_to_be_taken(
+    user: User,
+) -> None:
+    gate = Gate(5)
+    user.gateway.fault = gate
+    with user.process() as process:
+        until(lambda: gate.waiting == 4)
+        process.kill()
+    gate.opened.set()
+    before = len(user.gateway.puts)
+    ended = user.submit("--json")
+    assert ended.code == 0, ended.err
+    assert ended.document["resumed"] is True
+    assert ended.document["id"] == user.id
+    # Four were on their way; one more may have been noted and not yet sent, or not noted as taken.
+    assert 4 <= ended.document["resent"] <= 6
+    again = len(user.gateway.puts) - before
+    assert again < len(user.run.batches["eggs"])
+    user.check_answers()
+    assert not user.leftovers
+
+
+def test_ctrl_c_stops_and_the_same_command_goes_on(user: User) -> None:
+    gate = Gate(3)
+    user.gateway.fault = gate
+    with user.process("--json") as process:
+        until(lambda: gate.waiting == 4)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    gate.opened.set()
+    assert process.returncode == 130
+    words = "interrupted; the same command goes on where it was"
+    assert json.loads(out) == {"error": words, "exit_code": 130}
+    assert err.decode() == f"booksan: {words}\n"
+    assert user.submit().code == 0
+    user.check_answers()
+
+
+def test_a_file_that_changed_is_refused_and_new_begins_anew_and_cancels_the_old_run(
+    user: User,
+) -> None:
+    assert user.submit("--detach").code == 0
+    old = user.id
+    user.eggs.write_text("Nest,Size\nwren,1\n")
+    ended = user.submit("--json")
+    assert ended.code == 3
+    assert ended.document["error"].startswith(f"{user.eggs}: has changed since its upload")
+    assert "--new" in ended.document["error"]
+    assert user.submit("--new").code == 0
+    assert user.gateway.runs.pop(old).gone == "cancelled"
+    user.check_answers()
+    assert not user.leftovers
+
+
+def test_a_second_process_for_the_same_client_is_refused(user: User) -> None:
+    gate = Gate(1)
+    user.gateway.fault = gate
+    with user.process() as process:
+        until(lambda: gate.waiting)
+        ended = user.submit("--json")
+        assert ended.code == 2
+        assert "another booksan is working on this client" in ended.document["error"]
+        gate.opened.set()
+        process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("how", ["cancelled", "expired"])
+def test_a_run_that_is_gone_is_told_and_the_next_command_begins_anew(how: str, user: User) -> None:
+    assert user.submit("--detach").code == 0
+    user.run.gone = how
+    ended = user.submit("--json")
+    assert ended.code == 8
+    assert f"is gone at the server ({how})" in ended.document["error"]
+    assert not user.leftovers
+    user.gateway.runs.clear()
+    assert user.submit().code == 0
+    user.check_answers()
+
+
+def test_a_run_that_failed_is_told_again_until_a_new_one_is_begun(user: User) -> None:
+    assert user.submit("--detach").code == 0
+    user.run.failed = "the moon is full"
+    for _ in range(2):
+        ended = user.submit("--json")
+        assert ended.code == 5
+        assert ended.document["error"].startswith("the moon is full; --new begins a new run")
+    assert user.submit("--new").code == 0
+    assert not user.leftovers
+
+
+def test_an_end_between_the_answers_and_the_acknowledgement_asks_for_no_second_run(
+    user: User,
+) -> None:
+    def lost(seen: Seen) -> Answer | None:
+        if seen.path.endswith("/acknowledge"):
+            user.run.gone = "done"
+            return error(403, "lost")
+        return None
+
+    user.gateway.fault = lost
+    assert user.submit().code == 7
+    user.gateway.fault = lambda seen: None
+    ended = user.submit("--json")
+    assert ended.code == 0, ended.err
+    assert ended.document["answers"] == {"q1": 2}
+    assert "the answers had been written already" in ended.err
+    assert not user.leftovers
+
+
+def test_a_server_that_lost_the_run_gets_everything_again(user: User) -> None:
+    gate = Gate(5)
+    user.gateway.fault = gate
+    with user.process() as process:
+        until(lambda: gate.waiting == 4)
+        process.kill()
+    user.gateway.runs.clear()
+    gate.opened.set()
+    user.gateway.fault = lambda seen: None
+    ended = user.submit()
+    assert ended.code == 0, ended.err
+    assert "the server has lost the run" in ended.err
+    user.check_answers()
+
+
+def test_batches_that_got_lost_are_sent_again_when_the_run_is_stalled(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("booksan_client.follow.STAGES", 0.05)
+    dropped: list[str] = []
+
+    def drop(seen: Seen) -> Answer | None:
+        if seen.path.endswith("/eggs/batches/3") and not dropped:
+            dropped.append(seen.path)
+            place = {"stage": "q1-sum", "shard": 0, "sender": "gateway/eggs", "batches": 1}
+            place |= {"of_batches": 9, "missing": [3]}
+            user.run.stalled = {"seconds": 130, "where": [place]}
+            return Answer(200, {"rows": 1, "rejected": 0})
+        return None
+
+    user.gateway.fault = drop
+    ended = user.submit("--json")
+    assert ended.code == 0, ended.err
+    assert "nothing has moved for 130 s: q1-sum.0 has 1 of 9 batches of gateway/eggs" in ended.err
+    assert ended.document["resent"] == 1
+    user.check_answers()
+
+
+def test_rejected_rows_are_listed_and_too_many_end_the_run(user: User) -> None:
+    user.eggs.write_text("Nest,Size\nbad\nwren,1\n")
+    ended = user.submit("--max-rejected", "0")
+    assert ended.code == 4
+    assert "1 row was rejected, 0 allowed (--max-rejected)" in ended.err
+    assert (user.out / "rejected.csv").read_bytes() == REJECTED
+    ended = user.submit("--max-rejected", "1", "--json")
+    assert ended.code == 0
+    assert ended.document["resumed"] is True
+    assert ended.document["files"]["rejected"] == str(user.out / "rejected.csv")
+
+
+def test_batches_can_travel_compressed(user: User) -> None:
+    assert user.submit("--compress", "gzip").code == 0
+    assert all(seen.headers["content-encoding"] == "gzip" for seen in user.gateway.puts)
+    user.check_answers()
+
+
+def test_batches_go_to_all_servers_and_a_server_that_dies_is_not_missed(user: User) -> None:
+    with FakeGateway(user.gateway.runs) as other:
+        user.env["BOOKSAN_SERVER"] = f"{user.gateway.url}, {other.url}"
+        other.fault = lambda seen: Answer(0) if len(other.puts) > 5 else None
+        ended = user.submit()
+        assert ended.code == 0, ended.err
+        assert len(other.puts) > 5
+        assert user.gateway.puts
+    user.check_answers()
+
+
+def test_a_detached_run_is_watched_fetched_and_forgotten(user: User) -> None:
+    ended = user.submit("--detach", "--id", "my-run")
+    assert ended.code == 0, ended.err
+    assert ended.out == "my-run\n"
+    assert not user.out.exists() or not list(user.out.iterdir())
+    found = user.call("status", "--json").document
+    assert [(each["id"], each["phase"]) for each in found["clients"]] == [("my-run", "uploaded")]
+    assert "ticket" not in json.dumps(found)
+    shown = user.call("status", "my-run").out
+    assert "q1-sum" in shown
+    assert user.call("status", "my-run", "--watch", "--json").document["state"] == "done"
+    words = ("results", "my-run", "--out", str(user.out))
+    assert user.call(*words, "--keep", "--json").document["kept"] is True
+    assert user.run.gone is None
+    assert user.call(*words).code == 0
+    user.check_answers()
+    assert user.run.gone == "done"
+    assert not user.leftovers
+
+
+def test_results_of_an_upload_that_is_not_complete_are_refused(user: User) -> None:
+    gate = Gate(1)
+    user.gateway.fault = gate
+    with user.process() as process:
+        until(lambda: gate.waiting)
+        process.kill()
+    gate.opened.set()
+    ended = user.call("results", user.id, "--out", str(user.out), "--json")
+    assert ended.code == 2
+    assert "the same submit command goes on with it" in ended.document["error"]
+    assert user.leftovers
+
+
+def test_a_cancelled_run_is_gone_here_and_there(user: User) -> None:
+    assert user.submit("--detach").code == 0
+    ended = user.call("cancel", user.id, "--json")
+    assert ended.document == {"id": user.id, "how": "cancelled", "exit_code": 0}
+    assert not user.leftovers
+    ended = user.call("status", user.id, "--json")
+    assert ended.code == 2
+    assert "no client" in ended.document["error"]
+
+
+def test_the_operator_lists_all_clients_and_others_do_not(user: User) -> None:
+    ended = user.call("list", "--json")
+    assert ended.code == 2
+    assert "operator's token is needed" in ended.document["error"]
+    assert user.submit("--detach", "--id", "mine").code == 0
+    user.env["BOOKSAN_OPERATOR_TOKEN"] = "op"
+    found = user.call("list", "--json").document
+    assert [each["id"] for each in found["clients"]] == ["mine"]
+    assert user.gateway.seen[-1].headers["authorization"] == "Bearer op"
+    assert "mine" in user.call("list").out
+
+
+def test_a_wrong_token_is_told_and_leaves_nothing(user: User) -> None:
+    user.gateway.fault = lambda seen: error(403, "wrong_token")
+    ended = user.submit("--json")
+    assert ended.code == 7
+    assert ended.document["error"] == "it is wrong_token"
+    assert not user.leftovers
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--set", "q1.top=many"], "q1.top must be a whole number, not 'many'"),
+        (["--set", "q1.share=2"], "q1.share must be between -inf and 1, not 2"),
+        (["--set", "q9=1"], "birds has no parameter 'q9'; it has: q1.kind, q1.share, q1.top"),
+        (["--set", "q1.top"], "--set takes name=value"),
+        (["--format", "xml"], "no format 'xml'; there is: csv, json, parquet"),
+        (["--compress", "lzma"], "no compression 'lzma'; there is: none, gzip"),
+        (["--id", "No Id"], "client id 'No Id' is not usable"),
+        (["--server", "nowhere"], "'nowhere' is not a server's address"),
+        (["--token-file", "/nonexistent"], "/nonexistent: the token cannot be read"),
+    ],
+)
+def test_an_impossible_request_is_refused_with_one_line(
+    words: list[str], says: str, user: User
+) -> None:
+    ended = user.submit("--json", *words)
+    assert ended.code == 2
+    assert says in ended.document["error"]
+    assert ended.err == f"booksan: {ended.document['error']}\n"
+    assert not user.leftovers
+    assert not user.gateway.runs
+
+
+def test_without_a_place_for_the_answers_nothing_is_begun(user: User) -> None:
+    ended = user.call("submit", "birds", str(user.nests), str(user.eggs), "--json")
+    assert ended.code == 2
+    assert "--out" in ended.document["error"]
+    ended = user.call("submit", "birds", str(user.nests), "--out", str(user.out), "--json")
+    assert ended.document["error"] == "birds takes 2 files, NESTS_CSV EGGS_CSV; 1 were given"
+    ended = user.call("submit", "fish", str(user.nests), "--out", str(user.out), "--json")
+    assert (ended.code, ended.document["error"]) == (2, "it is unknown_dataset")
+
+
+def test_an_unusable_file_is_refused_before_anything_is_begun(user: User) -> None:
+    user.eggs.write_text("Nest;Size\nwren;1\n")
+    ended = user.submit("--json")
+    assert ended.code == 3
+    assert f"{user.eggs}: missing column" in ended.document["error"]
+    assert "separated by ';': it must be ','" in ended.document["error"]
+    user.eggs.write_text("Name\nwren\n")
+    assert "it looks like the file of 'nests'" in user.submit().err
+    assert not user.leftovers
+    assert not user.gateway.runs
+
+
+def test_other_parameters_make_another_client(user: User) -> None:
+    assert user.submit("--detach").code == 0
+    assert user.submit("--detach", "--set", "q1.top=5").code == 0
+    assert len(user.gateway.runs) == 2
+    assert user.submit("--detach", "--json").document["resumed"] is True
+
+
+def test_an_id_is_used_for_one_run_at_a_time(user: User) -> None:
+    assert user.submit("--detach", "--id", "mine").code == 0
+    ended = user.submit("--detach", "--id", "mine", "--set", "q1.top=5", "--json")
+    assert ended.code == 2
+    assert "client mine is another run of yours" in ended.document["error"]
+    ended = user.submit("--detach", "--id", "yours", "--json")
+    assert ended.code == 2
+    assert "are being worked on as client mine" in ended.document["error"]
+
+
+def test_known_clients_are_those_of_this_user(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert user.submit("--detach", "--id", "mine").code == 0
+    monkeypatch.setenv("XDG_STATE_HOME", str(user.state))
+    assert [state.id for _, state in known_clients()] == ["mine"]
+    assert user.call("status").out.count("mine") == 1
