@@ -2,9 +2,10 @@
 
 import csv
 import io
+import itertools
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from booksan.files import write_atomically
 from booksan.stages.graph import ColumnType, Query
 
 Row = tuple[Any, ...]
+
+#: Rows that are made into bytes at once: about a megabyte.
+CHUNK_ROWS = 10_000
 
 
 class Format(StrEnum):
@@ -39,25 +43,32 @@ def check_directory(path: Path) -> None:
         raise UsageError(f"{path}: {place} is not writable; name another one with --out")
 
 
-def write_answer(directory: Path, query: Query, rows: Sequence[Row], form: Format) -> Path:
+def write_answer(directory: Path, query: Query, rows: Iterable[Row], form: Format) -> Path:
     """`q1.csv` and its like; the rows come sorted."""
     path = directory / f"{query.name}.{form.value}"
-    if form is Format.CSV:
-        data = csv_bytes(tuple(query.columns), rows)
-    elif form is Format.JSON:
-        data = _json_bytes(query, rows)
-    else:
-        data = _parquet_bytes(query, rows)
-    write_atomically(path, data)
+    write_atomically(path, lambda file: file.writelines(answer_chunks(query, rows, form)))
     return path
 
 
+def answer_chunks(query: Query, rows: Iterable[Row], form: Format) -> Iterator[bytes]:
+    """The bytes of an answer's file, in pieces; the rows come sorted."""
+    if form is Format.CSV:
+        return csv_chunks(tuple(query.columns), rows)
+    if form is Format.JSON:
+        return _json_chunks(query, rows)
+    return iter((_parquet_bytes(query, rows),))
+
+
 def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
-    return text.getvalue().encode()
+    return b"".join(csv_chunks(header, rows))
+
+
+def csv_chunks(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
+    remaining = itertools.chain([header], rows)
+    while portion := list(itertools.islice(remaining, CHUNK_ROWS)):
+        text = io.StringIO(newline="")
+        csv.writer(text, lineterminator="\n").writerows(portion)
+        yield text.getvalue().encode()
 
 
 def native_rows(query: Query, rows: Iterable[Row]) -> list[dict[str, Any]]:
@@ -71,9 +82,14 @@ def native_rows(query: Query, rows: Iterable[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def _json_bytes(query: Query, rows: Iterable[Row]) -> bytes:
-    lines = [json.dumps(row, ensure_ascii=False) for row in native_rows(query, rows)]
-    return ("[" + ",".join(f"\n  {line}" for line in lines) + "\n]\n").encode()
+def _json_chunks(query: Query, rows: Iterable[Row]) -> Iterator[bytes]:
+    remaining = iter(rows)
+    before = "["
+    while portion := list(itertools.islice(remaining, CHUNK_ROWS)):
+        lines = (json.dumps(row, ensure_ascii=False) for row in native_rows(query, portion))
+        yield (before + ",".join(f"\n  {line}" for line in lines)).encode()
+        before = ","
+    yield ("[\n]\n" if before == "[" else "\n]\n").encode()
 
 
 def _parquet_bytes(query: Query, rows: Iterable[Row]) -> bytes:

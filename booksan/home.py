@@ -1,11 +1,12 @@
 """Reading what a client's home knows, in short transactions, from any process of its host."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from booksan.inspection import first_gaps
 from booksan.spec import HOME, Spec, spec_from_json
 from booksan.stages.graph import Query
 from booksan.state.client import database_path
@@ -19,6 +20,12 @@ class SourceStatus:
     of_batches: int | None
     rows: int
     rejected: int
+    #: The first batch numbers that are missing below the highest that came, or below the end.
+    missing: tuple[int, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        return self.batches == self.of_batches
 
 
 @dataclass(frozen=True)
@@ -61,18 +68,50 @@ class HomeView:
         finally:
             db.execute("COMMIT")
 
-    def answer(self, query: Query) -> list[tuple[Any, ...]]:
-        """All rows of an answer, in the order in which they are written."""
+    def answer(self, query: Query, offset: int = 0, limit: int = -1) -> list[tuple[Any, ...]]:
+        """Rows of an answer, all or one page, in the order in which they are written."""
+        return list(self.answer_rows(query, offset, limit))
+
+    def answer_rows(
+        self, query: Query, offset: int = 0, limit: int = -1
+    ) -> Iterator[tuple[Any, ...]]:
+        """The same, one by one, so that a long answer need not be held in memory."""
         columns = ", ".join(f'"{name}"' for name in query.columns)
         order = ", ".join(f'"{name}"' for name in query.sorted_by)
-        sql = f'SELECT {columns} FROM "{query.name}" ORDER BY {order}'
-        return self._ready().execute(sql).fetchall()
+        sql = f'SELECT {columns} FROM "{query.name}" ORDER BY {order} LIMIT ? OFFSET ?'
+        return self._ready().execute(sql, (limit, offset))
+
+    def answer_count(self, query: Query) -> int:
+        """Rows that have come so far: they are only ever added, so the last number counts them."""
+        row = self._ready().execute(f'SELECT max(rowid) FROM "{query.name}"').fetchone()
+        return row[0] or 0
 
     def rejected_rows(self, source: str) -> Iterator[tuple[int, str]]:
         """(row, reason) in file order, of the batches before which none is missing."""
         return self._ready().execute(
             "SELECT row, reason FROM rejected_rows WHERE source = ? ORDER BY row", (source,)
         )
+
+    def rejected_page(
+        self, sources: Sequence[str], offset: int, limit: int
+    ) -> list[tuple[str, int, str]]:
+        """(source, row, reason) of these sources, one after the other, from `offset` on."""
+        marks = ", ".join("?" for _ in sources)
+        order = " ".join(f"WHEN ? THEN {place}" for place in range(len(sources)))
+        return (
+            self._ready()
+            .execute(
+                f"""SELECT source, row, reason FROM rejected_rows WHERE source IN ({marks})
+                    ORDER BY CASE source {order} END, row LIMIT ? OFFSET ?""",
+                (*sources, *sources, limit, offset),
+            )
+            .fetchall()
+        )
+
+    def rejected_count(self, sources: Sequence[str]) -> int:
+        marks = ", ".join("?" for _ in sources)
+        sql = f"SELECT count(*) FROM rejected_rows WHERE source IN ({marks})"
+        return int(self._ready().execute(sql, tuple(sources)).fetchone()[0])
 
     def how_gone(self) -> str | None:
         """How the run ended, once the home has written the client's tombstone."""
@@ -87,18 +126,26 @@ class HomeView:
             )
         }
         sources = {
-            name: SourceStatus(received, length, *counts.get(name, (0, 0)))
-            for name, received, length in db.execute(
-                "SELECT input, received, length FROM streams WHERE sender LIKE 'gateway/%'"
+            name: SourceStatus(
+                received,
+                length,
+                *counts.get(name, (0, 0)),
+                missing=_missing(db, name, received, highest + 1 if length is None else length),
             )
+            for name, received, length, highest in db.execute(
+                "SELECT input, received, length, highest FROM streams WHERE sender LIKE 'gateway/%'"
+            ).fetchall()
         }
         inputs = dict(db.execute("SELECT input, complete FROM inputs"))
-        # A home whose own database is broken keeps the failure in the shard's.
-        failure = self._shard_row("failures", "reason")
+        # The first reason is the one to tell; what follows it is mostly its consequence.
+        failure = db.execute(
+            "SELECT reason FROM failures WHERE failed > forgiven ORDER BY id LIMIT 1"
+        ).fetchone()
         return HomeStatus(
             spec=spec_from_json(meta["spec"]),
             ticket=meta["ticket"],
-            failed=meta.get("failed") or failure,
+            # A home whose own database is broken keeps the failure in the shard's.
+            failed=failure[0] if failure else self._shard_row("failures", "reason"),
             permits=dict(db.execute("SELECT source, permit FROM permits")),
             sources=sources,
             complete=frozenset(name for name, complete in inputs.items() if complete),
@@ -112,7 +159,13 @@ class HomeView:
 
     def _open(self) -> sqlite3.Connection | None:
         if self._db is None and self._path.exists():
-            db = open_reader(self._path)
+            try:
+                db = open_reader(self._path)
+            except sqlite3.OperationalError:
+                # Deleted since.
+                if self._path.exists():
+                    raise
+                return None
             # An empty file is there for a moment before its tables are.
             if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
                 self._db = db
@@ -133,3 +186,11 @@ class HomeView:
             return str(row[0]) if row else None
         finally:
             db.close()
+
+
+def _missing(db: sqlite3.Connection, source: str, received: int, top: int) -> tuple[int, ...]:
+    if received == top:
+        return ()
+    sender = f"gateway/{source}"
+    numbers = db.execute("SELECT seq FROM dedup WHERE sender = ? ORDER BY seq", (sender,))
+    return tuple(first_gaps((seq for (seq,) in numbers), top))

@@ -1,8 +1,9 @@
 """How far each stage is with a client, read from the stages' own databases."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from booksan.state.database import open_reader
@@ -23,6 +24,8 @@ class StreamProgress:
     bytes: int
     #: Messages that are committed and not published yet.
     outbox: int
+    #: Unix seconds of its last change.
+    moved: int = 0
 
     @property
     def complete(self) -> bool:
@@ -34,11 +37,14 @@ def clients(root: Path) -> list[str]:
 
 
 def progress(root: Path, client: str) -> Iterator[StreamProgress]:
-    """Every stream of every shard on this host; databases that come or go meanwhile are skipped."""
-    for path in sorted((root / "clients" / client).glob("*.db")):
+    """Every stream of every shard on this host.
+
+    Databases that come or go meanwhile are skipped, and damaged ones: `failures` names those.
+    """
+    for path in _databases(root, client):
         try:
             rows = _read(path, "SELECT * FROM progress")
-        except sqlite3.OperationalError:
+        except sqlite3.DatabaseError:
             continue
         for row in rows:
             yield StreamProgress(
@@ -52,16 +58,70 @@ def progress(root: Path, client: str) -> Iterator[StreamProgress]:
                 rows=row["rows"],
                 bytes=row["bytes"],
                 outbox=row["outbox"],
+                moved=row["moved"],
             )
+
+
+def failures(root: Path, client: str) -> list[str]:
+    """Why the client's run has failed on this host, as its shards noted it or its files show it."""
+    reasons = []
+    for path in sorted((root / "shards").glob("*.db")):
+        try:
+            rows = _read(path, "SELECT reason FROM failures WHERE client = ?", client)
+        except sqlite3.DatabaseError:
+            # Just being made, or broken; in the latter case its worker says so itself.
+            continue
+        reasons += [str(row["reason"]) for row in rows]
+    return reasons + [
+        f"{path.stem}: the database of {client} is damaged: {damage}"
+        for path in _databases(root, client)
+        if (damage := _damage(path))
+    ]
+
+
+def _damage(path: Path) -> str | None:
+    try:
+        _read(path, "SELECT count(*) FROM sqlite_master")
+    except sqlite3.OperationalError:
+        return None
+    except sqlite3.DatabaseError as error:
+        return str(error)
+    return None
+
+
+def first_gaps(numbers: Iterable[int], top: int, most: int = 10) -> list[int]:
+    """The first numbers below `top` that are not among these, which come in ascending order."""
+
+    def gaps() -> Iterator[int]:
+        expected = 0
+        for number in numbers:
+            yield from range(expected, min(number, top))
+            expected = number + 1
+        yield from range(expected, top)
+
+    return list(islice(gaps(), most))
 
 
 def missing_numbers(root: Path, stream: StreamProgress, most: int = 10) -> list[int]:
     """The first batch numbers that a stream lacks."""
-    path = root / "clients" / stream.client / f"{stream.stage}-{stream.shard}.db"
-    rows = _read(path, "SELECT seq FROM dedup WHERE sender = ?", stream.sender)
-    known = {row["seq"] for row in rows}
+    sql = "SELECT seq FROM dedup WHERE sender = ? ORDER BY seq"
+    known = [row["seq"] for row in _read(_path(root, stream), sql, stream.sender)]
     top = stream.of_batches if stream.of_batches is not None else max(known, default=-1) + 1
-    return [number for number in range(top) if number not in known][:most]
+    return first_gaps(known, top, most)
+
+
+def recorded(root: Path, stream: StreamProgress) -> int:
+    """Different batches of a stream that dedup knows; the stream's own count must be the same."""
+    sql = "SELECT count(*) AS count FROM dedup WHERE sender = ?"
+    return int(_read(_path(root, stream), sql, stream.sender)[0]["count"])
+
+
+def _databases(root: Path, client: str) -> list[Path]:
+    return sorted((root / "clients" / client).glob("*.db"))
+
+
+def _path(root: Path, stream: StreamProgress) -> Path:
+    return root / "clients" / stream.client / f"{stream.stage}-{stream.shard}.db"
 
 
 def _read(path: Path, sql: str, *values: object) -> list[sqlite3.Row]:

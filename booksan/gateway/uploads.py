@@ -5,12 +5,12 @@ with every call, and a repeated call is harmless because it makes the same messa
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 import polars as pl
 
-from booksan.errors import UsageError
+from booksan.errors import TransportError, UsageError
 from booksan.gateway.parse import Parsed, parse
 from booksan.messages import (
     Control,
@@ -25,7 +25,7 @@ from booksan.messages import (
 from booksan.partition import numbered_messages
 from booksan.spec import HOME, Spec
 from booksan.stages.datasets import dataset_named
-from booksan.stages.graph import Dataset, queue_name
+from booksan.stages.graph import queue_name
 from booksan.tickets import check_permit, open_ticket
 from booksan.transport.base import Depth, Outgoing, Transport
 
@@ -34,6 +34,10 @@ from booksan.transport.base import Depth, Outgoing, Transport
 QUEUE_LIMIT = Depth(messages=256, bytes=64 * 1024 * 1024)
 #: Seconds between two questions whether waiting still makes sense.
 PATIENCE = 0.5
+
+
+class QueuesFull(TransportError):
+    """The queues had no room for a batch for too long."""
 
 
 class Receipt(NamedTuple):
@@ -51,10 +55,13 @@ class Gateway:
         *,
         limit: Depth = QUEUE_LIMIT,
         while_waiting: Callable[[], None] = lambda: None,
+        room_seconds: float | None = None,
     ) -> None:
         self.transport = transport
         self.secret = secret
         self.limit = limit
+        #: How long full queues may hold a call back before it raises QueuesFull; None for ever.
+        self.room_seconds = room_seconds
         #: Called again and again while queues are full; raises to give up.
         self.while_waiting = while_waiting
 
@@ -71,6 +78,7 @@ class Gateway:
     ) -> Receipt:
         """Takes one batch of whole records; returns when the queues have confirmed all of it."""
         spec = self._admit(ticket, source, permit)
+        self._wait_for_room(reading_queues(spec, source))
         dataset = dataset_named(spec.dataset)
         declared = dataset.source[source]
         header = spec.columns[source]
@@ -81,16 +89,20 @@ class Gateway:
             dataset, spec, sender, number, digest, declared.route(parsed.frame, spec.params)
         )
         messages.append(_count_message(spec, sender, number, digest, parsed))
-        self._publish(messages)
+        self.transport.publish([Outgoing(queue, body) for queue, body in messages])
         return Receipt(parsed.records, len(parsed.rejected))
 
     def end(self, ticket: str, source: str, batches: int, permit: str | None) -> None:
         """Tells every shard that reads the source how many batches it has."""
         spec = self._admit(ticket, source, permit)
         end = encode(end_message(spec, f"gateway/{source}", batches))
-        self._publish(
-            [(queue, end) for queue in _reading_queues(dataset_named(spec.dataset), spec, source)]
-        )
+        queues = reading_queues(spec, source)
+        self._wait_for_room(queues)
+        self.transport.publish([Outgoing(queue, end) for queue in queues])
+
+    def has_room(self, spec: Spec, source: str) -> bool:
+        """Would a batch of this source be taken at once?"""
+        return self.transport.wait_for_room(reading_queues(spec, source), self.limit, 0)
 
     def _admit(self, ticket: str, source: str, permit: str | None) -> Spec:
         spec = open_ticket(self.secret, ticket)
@@ -99,19 +111,25 @@ class Gateway:
             raise UsageError(f"the run of {spec.client} has expired; begin a new one")
         return spec
 
-    def _publish(self, messages: list[tuple[str, bytes]]) -> None:
-        """Holds back while queues are long, before any part of the batch is published."""
-        queues = {queue for queue, _ in messages}
+    def _wait_for_room(self, queues: Collection[str]) -> None:
+        """Holds back while queues are long, before any part of a batch is made or published."""
+        begun = time.monotonic()
         while not self.transport.wait_for_room(queues, self.limit, PATIENCE):
             self.while_waiting()
-        self.transport.publish([Outgoing(queue, body) for queue, body in messages])
+            if self.room_seconds is not None and time.monotonic() - begun >= self.room_seconds:
+                raise QueuesFull(
+                    f"the queues have been full for {self.room_seconds:g} seconds; "
+                    "send the batch again later"
+                )
 
     def _tell_home(self, spec: Spec, control: Control, **data: str) -> None:
         message = control_message(spec, "gateway/none", control, **data)
         self.transport.publish([Outgoing(queue_name(HOME, spec.home), encode(message))])
 
 
-def _reading_queues(dataset: Dataset, spec: Spec, source: str) -> list[str]:
+def reading_queues(spec: Spec, source: str) -> list[str]:
+    """The queues of all shards that get a message for each batch of the source."""
+    dataset = dataset_named(spec.dataset)
     return [
         queue_name(stage.name, shard)
         for stage in dataset.receivers[source]

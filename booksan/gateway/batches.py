@@ -1,0 +1,180 @@
+"""Uploads over HTTP: who may send what, how many at once, and how long each may take."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import NamedTuple, TypeVar
+
+from starlette.requests import Request
+
+from booksan.errors import MessageError, UsageError
+from booksan.gateway.access import Caller
+from booksan.gateway.bodies import decoder_of, read_body
+from booksan.gateway.config import GatewayConfig
+from booksan.gateway.errors import Problem, gone
+from booksan.gateway.homes import Homes, Neighbours
+from booksan.gateway.queues import Queues
+from booksan.gateway.uploads import Receipt
+from booksan.spec import Spec
+from booksan.stages.datasets import datasets
+from booksan.tickets import check_permit, open_ticket
+
+T = TypeVar("T")
+
+TICKET_HEADER = "Booksan-Ticket"
+PERMIT_HEADER = "Booksan-Permit"
+#: Bodies that are received or held at once; the others wait without being read.
+BODIES = 32
+#: Batches that are parsed and published at once. polars leaves Python's lock only in parts.
+PARSERS = 4
+#: Seconds between two looks at full queues: the first, and the longest.
+LOOKS = (0.01, 0.25)
+
+
+class Pass(NamedTuple):
+    """What lets a batch in."""
+
+    spec: Spec
+    ticket: str
+    permit: str
+
+
+class Batches:
+    def __init__(
+        self,
+        config: GatewayConfig,
+        secret: bytes,
+        homes: Homes,
+        neighbours: Neighbours,
+        queues: Queues,
+        stopping: asyncio.Event,
+    ) -> None:
+        self._config = config
+        self._secret = secret
+        self._homes = homes
+        self._neighbours = neighbours
+        self._queues = queues
+        self._stopping = stopping
+        self._parsers = ThreadPoolExecutor(PARSERS, "parse")
+        #: Short questions to the queues; batches in work must not keep them waiting.
+        self._askers = ThreadPoolExecutor(2, "room")
+        self._bodies = asyncio.Semaphore(BODIES)
+
+    async def put(self, request: Request, admitted: Pass, source: str, number: int) -> Receipt:
+        """Nothing of the body is read before there is room for it in the queues."""
+        decoder_of(request)
+        await self._wait_for_room(admitted.spec, source)
+        async with self._turn():
+            config = self._config
+            body = await read_body(request, config.max_batch_bytes, config.body_seconds)
+            return await self._in_thread(
+                lambda: self._queues.gateway().put(
+                    admitted.ticket, source, number, body, admitted.permit
+                )
+            )
+
+    async def end(self, admitted: Pass, source: str, batches: int) -> None:
+        await self._wait_for_room(admitted.spec, source)
+        await self._in_thread(
+            lambda: self._queues.gateway().end(admitted.ticket, source, batches, admitted.permit)
+        )
+
+    async def admit(self, request: Request, caller: Caller, client: str, source: str) -> Pass:
+        """Asks nobody if ticket and permit come with the request, otherwise the client's home."""
+        ticket = request.headers.get(TICKET_HEADER)
+        permit = request.headers.get(PERMIT_HEADER)
+        if ticket is None:
+            ticket, permits = await self._ask_home(caller, client, self._homes.shard(client), None)
+            permit = permits.get(source) if permit is None else permit
+        spec = read_ticket(self._secret, ticket, client)
+        caller.check_owner(spec)
+        self._check(spec, source)
+        if not self._homes.url(spec.home):
+            how = await self._homes.how_gone(client, spec.home)
+            if how is not None:
+                raise gone(client, how)
+        if permit is None:
+            _, permits = await self._ask_home(caller, client, spec.home, ticket)
+            permit = permits.get(source)
+        try:
+            check_permit(self._secret, spec, source, permit)
+        except UsageError as error:
+            raise Problem(409, "not_yet", str(error)) from None
+        assert permit is not None
+        return Pass(spec, ticket, permit)
+
+    def close(self) -> None:
+        self._parsers.shutdown(wait=False, cancel_futures=True)
+        self._askers.shutdown(wait=False, cancel_futures=True)
+
+    def _check(self, spec: Spec, source: str) -> None:
+        dataset = datasets().get(spec.dataset)
+        if dataset is None or dataset.version != spec.version:
+            raise Problem(409, "other_version", f"this server has no version {spec.version} of it")
+        if source not in dataset.source:
+            known = ", ".join(dataset.source)
+            raise Problem(404, "unknown_source", f"no such source; the sources are: {known}")
+        if spec.expires <= time.time():
+            raise gone(spec.client, "expired")
+
+    async def _ask_home(
+        self, caller: Caller, client: str, shard: int, ticket: str | None
+    ) -> tuple[str, dict[str, str]]:
+        """Ticket and permits, as the home gives them to the client's owner."""
+        url = self._homes.url(shard)
+        if not url or caller.gateway:
+            look = await self._homes.look(client, shard, thorough=False)
+            caller.check_owner(look.status.spec)
+            return look.status.ticket, look.status.permits
+        headers = {TICKET_HEADER: ticket} if ticket else {}
+        answer = await self._neighbours.ask(caller, url, f"/v1/clients/{client}", headers)
+        found = answer.json()
+        if answer.status_code != 200:
+            error = found["error"]
+            how = {"how": error["how"]} if "how" in error else {}
+            raise Problem(answer.status_code, error["code"], error["message"], **how)
+        return found["ticket"], found["permits"]
+
+    async def _wait_for_room(self, spec: Spec, source: str) -> None:
+        loop = asyncio.get_running_loop()
+        pause, longest = LOOKS
+        deadline = time.monotonic() + self._config.room_seconds
+
+        def has_room() -> bool:
+            return self._queues.gateway().has_room(spec, source)
+
+        while not await loop.run_in_executor(self._askers, has_room):
+            if time.monotonic() >= deadline or self._stopping.is_set():
+                raise Problem(503, "queues_full", "the queues are full; send it again later")
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, longest)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._config.room_seconds):
+                await self._bodies.acquire()
+        except TimeoutError:
+            raise Problem(503, "busy", "too many batches at once; send it again later") from None
+        try:
+            yield
+        finally:
+            self._bodies.release()
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._parsers, work)
+
+
+def read_ticket(secret: bytes, ticket: str, client: str) -> Spec:
+    """The spec in a ticket, if it is this client's."""
+    try:
+        spec = open_ticket(secret, ticket)
+    except (UsageError, MessageError):
+        raise Problem(
+            403, "wrong_ticket", "the ticket is not of this cluster; create the client again"
+        ) from None
+    if spec.client != client:
+        raise Problem(403, "wrong_ticket", f"the ticket is not the one of {client}")
+    return spec

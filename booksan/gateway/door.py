@@ -1,0 +1,65 @@
+"""The outermost layer of the application: every request passes here, every error ends here."""
+
+import asyncio
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from booksan.gateway.bodies import Incoming
+from booksan.gateway.errors import log, problem_of
+from booksan.gateway.limits import Connections, peer_of
+
+#: Seconds for a client to take the next piece of its answer.
+SEND_SECONDS = 60.0
+
+
+class Door:
+    def __init__(self, app: ASGIApp, connections: Connections) -> None:
+        self._app = app
+        self._connections = connections
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        peer = peer_of(scope)
+        self._connections.began(peer)
+        try:
+            await self._serve(scope, receive, send)
+        finally:
+            self._connections.ended(peer)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        incoming = Incoming(receive, Headers(scope=scope))
+        answer = _Answer(send)
+        # Makes the router raise what it has no answer to, instead of answering in plain text.
+        scope["app"] = self
+        try:
+            await self._app(scope, incoming.receive, answer.send)
+        except Exception as error:  # noqa: BLE001
+            await self._refuse(error, scope, incoming, answer)
+
+    async def _refuse(
+        self, error: Exception, scope: Scope, incoming: Incoming, answer: "_Answer"
+    ) -> None:
+        if answer.begun:
+            # Too late for words: without its end the client sees that the answer is not whole.
+            log.warning("an answer was cut short: %r", error)
+            return
+        problem = problem_of(error)
+        response = problem.response()
+        if problem.status == 408 or not await incoming.drop():
+            response.headers["Connection"] = "close"
+        await response(scope, incoming.receive, answer.send)
+
+
+class _Answer:
+    """The sending side: knows whether the answer has begun, and does not wait for ever."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = False
+
+    async def send(self, message: Message) -> None:
+        self.begun = True
+        async with asyncio.timeout(SEND_SECONDS):
+            await self._send(message)

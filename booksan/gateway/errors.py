@@ -1,0 +1,101 @@
+"""From errors to answers: each one a status, a code for programs and a sentence for people."""
+
+import errno
+import logging
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from booksan.errors import BooksanError, MessageError, NoSpace, TransportError
+from booksan.gateway.uploads import QueuesFull
+
+log = logging.getLogger("booksan.gateway")
+
+#: Seconds after which a client may try again what the machine, not the client, was in the way of.
+RETRY_SECONDS = 1
+
+_CODES = {404: "not_found", 405: "wrong_method"}
+
+
+class Problem(BooksanError):
+    """What a client is told instead of an answer."""
+
+    def __init__(
+        self, status: int, code: str, message: str, *, retry: int | None = None, **more: str
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        #: Further headers of the answer.
+        self.extra: Mapping[str, str] = {}
+        self.retry = RETRY_SECONDS if retry is None and status in (429, 503) else retry
+        #: Further fields of the error object, such as `how`.
+        self.more = more
+
+    @property
+    def body(self) -> dict[str, Any]:
+        return {"error": {"code": self.code, "message": str(self), **self.more}}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        headers = {"Cache-Control": "no-store", **self.extra}
+        if self.retry is not None:
+            headers["Retry-After"] = str(self.retry)
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        return headers
+
+    def response(self) -> Response:
+        return JSONResponse(self.body, self.status, self.headers)
+
+
+def gone(client: str, how: str) -> Problem:
+    text = f"the run of {client} is gone ({how}); begin a new one under another id"
+    return Problem(410, "gone", text, how=how)
+
+
+def unknown_client(client: str) -> Problem:
+    return Problem(404, "unknown_client", f"there is no client {client}; create it first")
+
+
+def problem_of(error: BaseException) -> Problem:
+    """The answer that an error stands for; what nobody foresaw goes to the log in full."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, HTTPException):
+        return _http_problem(error)
+    if isinstance(error, QueuesFull):
+        return Problem(503, "queues_full", str(error))
+    if isinstance(error, NoSpace) or _is_full(error):
+        return Problem(507, "no_space", "the server's disk is full; free some space there")
+    if isinstance(error, MessageError):
+        return Problem(413, "too_large", f"{error}")
+    if isinstance(error, TransportError):
+        log.warning("the queues cannot be used: %s", error)
+        return Problem(503, "queues_away", "the queues cannot be reached; try again")
+    if isinstance(error, sqlite3.Error):
+        log.warning("a database cannot be read: %s", error)
+        return Problem(503, "busy", "the client's home cannot be read just now; try again")
+    log.error("an error that nobody foresaw", exc_info=error)
+    return Problem(500, "internal", "the server made a mistake; its log tells more")
+
+
+def _is_full(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    code = getattr(error, "sqlite_errorcode", 0)
+    return isinstance(error, sqlite3.Error) and code & 0xFF == sqlite3.SQLITE_FULL
+
+
+def _http_problem(error: HTTPException) -> Problem:
+    code = _CODES.get(error.status_code, "bad_request")
+    text = {
+        404: "there is no such path; /v1/openapi.json names all of them",
+        405: "the path does not take this method; /v1/openapi.json names those that it takes",
+    }.get(error.status_code, error.detail)
+    problem = Problem(error.status_code, code, text)
+    problem.extra = error.headers or {}
+    return problem

@@ -1,0 +1,172 @@
+"""What one connection, and all of them together, may take: numbers, heads, times.
+
+uvicorn has no time limit for the head of a request and none for its size, so the protocol below
+watches what arrives, and the application tells it when a request begins and ends.
+"""
+
+import asyncio
+import json
+import resource
+from typing import Any, cast
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from booksan.gateway.errors import Problem
+
+#: Seconds that a connection may stay without a request after its last one.
+KEEP_ALIVE_SECONDS = 75
+#: Bytes that may come outside of a request: asyncio reads up to 256 KiB at once, of which most may
+#: be the beginning of a body, and a head with a ticket has up to 100 KiB.
+MAX_HEAD_BYTES = 512 * 1024
+#: Seconds for a refused client to read why.
+REFUSAL_SECONDS = 1.0
+#: Open files that are not connections: databases, queues, other gateways.
+OTHER_FILES = 256
+
+Peer = tuple[str, int]
+
+
+class Connections:
+    """All connections of the gateway, each with the timer that ends it if nothing comes."""
+
+    def __init__(self, most: int, head_seconds: float) -> None:
+        self.most = most
+        self.head_seconds = head_seconds
+        self._watches: dict[Peer, Watch] = {}
+
+    def __len__(self) -> int:
+        return len(self._watches)
+
+    def open(self, transport: asyncio.Transport) -> "Watch | None":
+        """None if there are too many already."""
+        if len(self._watches) >= self.most:
+            return None
+        watch = Watch(transport, self.head_seconds)
+        self._watches[_peer(transport)] = watch
+        return watch
+
+    def close(self, transport: asyncio.Transport, watch: "Watch") -> None:
+        watch.stop()
+        if self._watches.get(_peer(transport)) is watch:
+            del self._watches[_peer(transport)]
+
+    def began(self, peer: Peer | None) -> None:
+        watch = self._watches.get(peer) if peer else None
+        if watch is not None:
+            watch.request_began()
+
+    def ended(self, peer: Peer | None) -> None:
+        watch = self._watches.get(peer) if peer else None
+        if watch is not None:
+            watch.request_ended()
+
+
+class Watch:
+    """The time and the bytes that one connection has until its next request is there."""
+
+    def __init__(self, transport: asyncio.Transport, head_seconds: float) -> None:
+        self._transport = transport
+        self._head_seconds = head_seconds
+        self._busy = False
+        self._head_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._arm(head_seconds)
+
+    def received(self, size: int) -> bool:
+        """False if too much has come without being a request."""
+        if self._busy:
+            return True
+        if self._head_bytes == 0:
+            self._arm(self._head_seconds)
+        self._head_bytes += size
+        return self._head_bytes <= MAX_HEAD_BYTES
+
+    def request_began(self) -> None:
+        self._busy = True
+        self.stop()
+
+    def request_ended(self) -> None:
+        self._busy = False
+        self._head_bytes = 0
+        # Also while it is closing: a client that does not read its answer must not hold it open.
+        self._arm(KEEP_ALIVE_SECONDS)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, seconds: float) -> None:
+        self.stop()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(seconds, self._transport.abort)
+
+
+def _peer(transport: asyncio.BaseTransport) -> Peer:
+    """As uvicorn names it in a request's scope."""
+    name = transport.get_extra_info("peername")
+    return (str(name[0]), int(name[1])) if isinstance(name, tuple) else ("", id(transport))
+
+
+def protocol_class(connections: Connections) -> type[asyncio.Protocol]:
+    class WatchedProtocol(HttpToolsProtocol):
+        _watch: Watch | None = None
+        _refused = False
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            self._watch = connections.open(transport)
+            if self._watch is None:
+                _refuse(transport, _TOO_MANY)
+            else:
+                super().connection_made(transport)
+
+        def data_received(self, data: bytes) -> None:
+            if self._watch is None or self._refused:
+                return
+            if self._watch.received(len(data)):
+                super().data_received(data)
+            else:
+                self._refused = True
+                _refuse(self.transport, _HEAD_TOO_LARGE)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self._watch is not None:
+                connections.close(self.transport, self._watch)
+                super().connection_lost(exc)
+
+    return WatchedProtocol
+
+
+_TOO_MANY = Problem(503, "too_many_connections", "too many connections; try again later")
+_HEAD_TOO_LARGE = Problem(431, "head_too_large", "the head of the request is too large")
+
+
+def _refuse(transport: asyncio.Transport, problem: Problem) -> None:
+    body = json.dumps(problem.body).encode()
+    headers = problem.headers | {
+        "Content-Type": "application/json",
+        "Content-Length": str(len(body)),
+        "Connection": "close",
+    }
+    head = [f"HTTP/1.1 {problem.status} Refused", *(f"{k}: {v}" for k, v in headers.items())]
+    transport.write("\r\n".join([*head, "", ""]).encode() + body)
+    # Closed at once, what the client is still sending would reset the connection under the answer.
+    asyncio.get_running_loop().call_later(REFUSAL_SECONDS, transport.abort)
+
+
+def make_room_for(connections: int) -> int:
+    """Raises the limit of open files as far as needed; how many connections there can be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * connections + OTHER_FILES
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = wanted
+    if soft == resource.RLIM_INFINITY:
+        return connections
+    return max(1, min(connections, soft - OTHER_FILES))
+
+
+def peer_of(scope: Any) -> Peer | None:
+    return cast("Peer | None", scope.get("client"))

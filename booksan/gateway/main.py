@@ -1,0 +1,216 @@
+"""The gateway's process, from the fork to its end."""
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from urllib.parse import urlsplit
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from booksan.errors import EXIT_CANNOT_START, UsageError
+from booksan.gateway.access import Access, access_from_environment
+from booksan.gateway.app import Service
+from booksan.gateway.config import (
+    Address,
+    GatewayConfig,
+    read_address,
+    read_gateway_config,
+    write_address,
+)
+from booksan.gateway.door import Door
+from booksan.gateway.limits import (
+    KEEP_ALIVE_SECONDS,
+    Connections,
+    make_room_for,
+    protocol_class,
+)
+from booksan.memory import quiet_collector
+from booksan.tickets import load_secret
+
+log = logging.getLogger("booksan.gateway")
+
+#: Seconds that an address may be in use by a gateway that is just dying.
+BIND_SECONDS = 10.0
+#: The same for the port of the last time, which is only preferred.
+OLD_PORT_SECONDS = 2.0
+#: Seconds between two tries.
+BIND_PAUSE = 0.1
+#: Seconds for what is in hand, from SIGTERM on; the supervisor waits a little longer.
+DRAIN_SECONDS = 4
+#: Seconds between two tries to say where it listens.
+ANNOUNCE_SECONDS = 2.0
+#: Connections that wait to be accepted.
+BACKLOG = 1024
+
+
+class Server(uvicorn.Server):
+    """Leaves the signals to this process: those of a terminal are not for it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def run(data_dir: Path, stage: str, shard: int) -> int:
+    """The entry that the supervisor calls in the forked child."""
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.WARNING,
+        format="%(asctime)s %(levelname)s %(name)s %(message)s",
+    )
+    # Its warnings are about clients that send nonsense.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    stop = StopSignal()
+    try:
+        config = read_gateway_config(data_dir)
+        secret = load_secret(data_dir)
+        access = access_from_environment(config, secret)
+        listener = listen(data_dir, config.address)
+    except (UsageError, OSError) as error:
+        log.error("%s.%s cannot start: %s", stage, shard, error)
+        return EXIT_CANNOT_START
+    with listener:
+        asyncio.run(Life(data_dir, config, access, secret).run(listener, stop))
+    return 0
+
+
+class StopSignal:
+    """SIGTERM, from the first moment on; whoever serves is told when it comes."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self.tell: Callable[[], None] = lambda: None
+        signal.signal(signal.SIGTERM, self._catch)
+
+    def _catch(self, signum: int, frame: FrameType | None) -> None:
+        self.came = True
+        self.tell()
+
+
+class Life:
+    """One gateway process, from the moment it can listen."""
+
+    def __init__(
+        self, data_dir: Path, config: GatewayConfig, access: Access, secret: bytes
+    ) -> None:
+        self._data_dir = data_dir
+        self._service = Service(data_dir, config, access, secret)
+        self._connections = Connections(
+            make_room_for(config.max_connections), config.header_seconds
+        )
+        self._server = uvicorn_server(
+            Door(self._service.routes(), self._connections), self._connections
+        )
+
+    async def run(self, listener: socket.socket, stop: StopSignal) -> None:
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            loop.call_soon_threadsafe(self._stop)
+
+        stop.tell = tell
+        if stop.came:
+            self._stop()
+        quiet_collector()
+        announcing = asyncio.create_task(self._announce(listener))
+        try:
+            await self._server.serve(sockets=[listener])
+        finally:
+            announcing.cancel()
+            await self._service.close()
+
+    def _stop(self) -> None:
+        self._service.stopping.set()
+        self._server.should_exit = True
+
+    async def _announce(self, listener: socket.socket) -> None:
+        """Says where it listens as soon as it does; on a full disk, when there is room."""
+        while not self._server.started:
+            await asyncio.sleep(0.005)
+        while True:
+            try:
+                write_address(self._data_dir, url_of(listener), os.getpid())
+            except OSError as error:
+                log.warning("gateway-address.json cannot be written: %s", error.strerror)
+                await asyncio.sleep(ANNOUNCE_SECONDS)
+            else:
+                return
+
+
+def uvicorn_server(app: ASGIApp, connections: Connections) -> Server:
+    return Server(
+        uvicorn.Config(
+            app,
+            http=protocol_class(connections),
+            ws="none",
+            loop="asyncio",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            backlog=BACKLOG,
+            # The watch of a connection ends it a little earlier.
+            timeout_keep_alive=KEEP_ALIVE_SECONDS + 5,
+            timeout_graceful_shutdown=DRAIN_SECONDS,
+        )
+    )
+
+
+def listen(data_dir: Path, address: Address) -> socket.socket:
+    """A socket that listens; raises UsageError if the address cannot be had."""
+    if address.port == 0 and (old := _old_port(data_dir, address.host)):
+        with contextlib.suppress(UsageError):
+            return _listen(Address(address.host, old), OLD_PORT_SECONDS)
+    return _listen(address, BIND_SECONDS)
+
+
+def _listen(address: Address, seconds: float) -> socket.socket:
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return socket.create_server(
+                (address.host, address.port),
+                family=socket.AF_INET6 if ":" in address.host else socket.AF_INET,
+                backlog=BACKLOG,
+            )
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                raise UsageError(
+                    f"{address.host}:{address.port} cannot be listened on: {error.strerror}; "
+                    'choose another "listen" in gateway.json'
+                ) from None
+        time.sleep(BIND_PAUSE)
+
+
+def _old_port(data_dir: Path, host: str) -> int | None:
+    found = read_address(data_dir)
+    if found is None:
+        return None
+    try:
+        parts = urlsplit(found["url"])
+        return parts.port if parts.hostname == _reachable(host) else None
+    except ValueError:
+        return None
+
+
+def _reachable(host: str) -> str:
+    """Where those on this host find a gateway that listens on all addresses."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+
+
+def url_of(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    host = _reachable(host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -1,0 +1,138 @@
+"""Answers and rejected rows: pages to look at, and whole files.
+
+A whole file is written to a temporary one first, so that no reader, however slow, keeps a database
+open, and memory stays small however long the answer is.
+"""
+
+import tempfile
+from collections.abc import AsyncIterator, Iterable
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from starlette.responses import Response, StreamingResponse
+
+from booksan.answers import Format, answer_chunks, csv_chunks, native_rows
+from booksan.gateway.errors import Problem, unknown_client
+from booksan.gateway.homes import Homes
+from booksan.home import HomeStatus, HomeView
+from booksan.stages.datasets import dataset_named
+from booksan.stages.graph import Query
+
+#: Bytes of a file that stay in memory.
+IN_MEMORY = 4 * 1024 * 1024
+CHUNK_BYTES = 256 * 1024
+PAGE = "page"
+
+MEDIA_TYPES = {
+    Format.CSV: "text/csv; charset=utf-8",
+    Format.JSON: "application/json",
+    Format.PARQUET: "application/vnd.apache.parquet",
+}
+
+
+class Page(NamedTuple):
+    offset: int
+    limit: int
+
+
+class Made(NamedTuple):
+    """A whole file, to be sent."""
+
+    file: IO[bytes]
+    size: int
+    name: str
+    media_type: str
+
+
+def query_named(status: HomeStatus, name: str) -> Query:
+    for query in dataset_named(status.spec.dataset).queries:
+        if query.name == name:
+            return query
+    raise Problem(404, "unknown_query", f"{status.spec.dataset} has no such query")
+
+
+def answer_page(view: HomeView, client: str, name: str, page: Page) -> dict[str, Any]:
+    status = _status(view, client)
+    query = query_named(status, name)
+    total = view.answer_count(query)
+    rows = view.answer(query, page.offset, page.limit)
+    return {
+        "query": query.name,
+        "about": query.describe(status.spec.params),
+        "complete": query.stage in status.complete,
+        "total": total,
+        "offset": page.offset,
+        "columns": {title: kind.value for title, kind in query.columns.items()},
+        "rows": native_rows(query, rows),
+    }
+
+
+def answer_file(view: HomeView, client: str, name: str, form: Format, place: Path) -> Made:
+    status = _status(view, client)
+    query = query_named(status, name)
+    if query.stage not in status.complete:
+        raise Problem(409, "not_complete", f"the answer to {name} is not complete yet; ask later")
+    chunks = answer_chunks(query, view.answer_rows(query), form)
+    return _make(chunks, f"{name}.{form.value}", MEDIA_TYPES[form], place)
+
+
+def rejected_page(view: HomeView, client: str, source: str | None, page: Page) -> dict[str, Any]:
+    sources = _sources(_status(view, client), source)
+    rows = view.rejected_page(sources, page.offset, page.limit)
+    return {
+        "total": view.rejected_count(sources),
+        "offset": page.offset,
+        "rows": [{"source": name, "row": row, "reason": reason} for name, row, reason in rows],
+    }
+
+
+def rejected_file(view: HomeView, client: str, source: str | None, place: Path) -> Made:
+    sources = _sources(_status(view, client), source)
+    rows = ((name, row, reason) for name in sources for row, reason in view.rejected_rows(name))
+    chunks = csv_chunks(("source", "row", "reason"), rows)
+    return _make(chunks, "rejected.csv", MEDIA_TYPES[Format.CSV], place)
+
+
+def _status(view: HomeView, client: str) -> HomeStatus:
+    status = view.status()
+    if status is None:
+        raise unknown_client(client)
+    return status
+
+
+def _sources(status: HomeStatus, wanted: str | None) -> list[str]:
+    known = [source.name for source in dataset_named(status.spec.dataset).sources]
+    if wanted is None:
+        return known
+    if wanted not in known:
+        raise Problem(404, "unknown_source", f"the sources are: {', '.join(known)}")
+    return [wanted]
+
+
+def _make(chunks: Iterable[bytes], name: str, media_type: str, place: Path) -> Made:
+    file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY, dir=str(place))  # noqa: SIM115
+    try:
+        for chunk in chunks:
+            file.write(chunk)
+        size = file.tell()
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return Made(file, size, name, media_type)
+
+
+def send(homes: Homes, made: Made) -> Response:
+    async def content() -> AsyncIterator[bytes]:
+        try:
+            while chunk := await homes.run(made.file.read, CHUNK_BYTES):
+                yield chunk
+        finally:
+            made.file.close()
+
+    headers = {
+        "Content-Length": str(made.size),
+        "Content-Disposition": f'attachment; filename="{made.name}"',
+        "Cache-Control": "no-store",
+    }
+    return StreamingResponse(content(), 200, headers, made.media_type)
