@@ -168,18 +168,27 @@ def _directory(name: str, data_dir: Path | None) -> Path:
 def _existing(config: str | None, data_dir: Path | None) -> Path:
     """The cluster that is meant: by its directory, its name, its file, or the only one."""
     from booksan.cluster.places import clusters_directory
-    from booksan.topology.files import load_topology
-    from booksan.topology.parse import NAME
 
     if data_dir is not None:
         return data_dir.absolute()
     if config is not None:
-        return _directory(config if NAME.fullmatch(config) else load_topology(config).name, None)
+        return _directory(_name(config), None)
     known = sorted(path.parent for path in clusters_directory().glob("*/cluster.json"))
     if len(known) > 1:
         names = ", ".join(path.name for path in known)
         raise UsageError(f"there are the clusters {names}; say which one is meant")
     return known[0] if known else clusters_directory()
+
+
+def _name(config: str) -> str:
+    from booksan.topology.parse import NAME
+
+    if NAME.fullmatch(config):
+        return config
+    # Only for a file: all the data sets come along.
+    from booksan.topology.files import load_topology
+
+    return load_topology(config).name
 
 
 def _print(found: dict[str, Any], *, as_json: bool) -> None:
