@@ -13,6 +13,7 @@ import pytest
 from booksan.answers import csv_bytes
 from booksan.gateway.uploads import Gateway
 from booksan.home import HomeStatus, HomeView
+from booksan.inspection import clients, progress
 from booksan.spec import Spec
 from booksan.stages.books import BOOKS
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
@@ -71,17 +72,21 @@ def test_clients_at_once_get_their_own_answers_while_workers_are_killed(tmp_path
     samples = [sample(seed, books=60, reviews=80, dirty=seed % 2 == 1) for seed in range(4)]
     with Host(tmp_path, {"POLARS_MAX_THREADS": "1"}) as host, Spool(tmp_path) as transport:
         gateway = Gateway(transport, secret)
-        clients = [
+        all_clients = [
             Client(tmp_path, gateway, data, f"client-{number}")
             for number, data in enumerate(samples)
         ]
-        threads = [threading.Thread(target=client.run) for client in clients]
+        threads = [threading.Thread(target=client.run) for client in all_clients]
         for thread in threads:
             thread.start()
-        kill_some(host, until=lambda: not any(thread.is_alive() for thread in threads))
+        kill_some(
+            host,
+            until=lambda: not any(thread.is_alive() for thread in threads),
+            work=lambda: work_done(tmp_path),
+        )
         for thread in threads:
             thread.join()
-        for client in clients:
+        for client in all_clients:
             assert client.answers == client.data.answers, client.spec.client
         wait_until_empty(tmp_path / "clients")
     left = [
@@ -90,13 +95,19 @@ def test_clients_at_once_get_their_own_answers_while_workers_are_killed(tmp_path
     assert left == []
 
 
-def kill_some(host: Host, until: Callable[[], bool]) -> None:
-    """Kills one worker after the other, each when the one before is back."""
+def kill_some(host: Host, until: Callable[[], bool], work: Callable[[], int]) -> None:
+    """Kills one worker after the other, each when the one before is back and work went on.
+
+    On a busy machine a worker needs seconds to start: killing faster than that would prove only
+    that nothing gets done.
+    """
     number = 0
+    before = -1
     while not until():
         status = host.status()
         assert status is not None
-        if all(worker.pid for worker in status.workers):
+        if work() > before and all(worker.pid for worker in status.workers):
+            before = work()
             victim = status.workers[number * 5 % len(status.workers)]
             assert victim.pid is not None
             os.kill(victim.pid, signal.SIGKILL)
@@ -104,6 +115,11 @@ def kill_some(host: Host, until: Callable[[], bool]) -> None:
             wait_for(partial(_restarted_since, host, status.restarts))
         time.sleep(0.3)
     assert number > 0
+
+
+def work_done(root: Path) -> int:
+    """Batches that all shards have taken so far."""
+    return sum(stream.batches for client in clients(root) for stream in progress(root, client))
 
 
 def _has_permit(source: str, status: HomeStatus) -> bool:
