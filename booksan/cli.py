@@ -121,6 +121,23 @@ def inspect(
     inspect_command(data_dir, as_json=as_json)
 
 
+@app.command()
+def doctor(
+    config: Annotated[
+        str, typer.Option(help="The topology to look at: its name or its file.")
+    ] = "single",
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="The disk to look at.", show_default="the user's state directory"),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Checks this machine: versions, queues, disk, clock, limits, ports. Exit code 1 if not fit."""
+    from booksan.doctor.command import doctor_command
+
+    raise typer.Exit(doctor_command(config, data_dir, as_json=as_json))
+
+
 @generate.command("books")
 def generate_books_command(
     out: Annotated[Path, typer.Option(help="Directory for books_data.csv and Books_rating.csv.")],
