@@ -52,9 +52,6 @@ class Failures:
 
     def bury_letter(self, spec: Spec, letter: str, reason: str) -> None:
         """Until the letter is replayed, the run has failed."""
-        if len(self._store.letters_of(spec.client)) >= MAX_LETTERS:
-            self.fail(spec, f"more than {MAX_LETTERS} dead letters; at last {reason}")
-            return
         where = self._at(f"dead letter: {reason}")
         log.error("client %s failed at %s", spec.client, where)
         self._store.open_letter(
@@ -63,6 +60,8 @@ class Failures:
             lambda round: self._report(spec, Control.FAILED, letter, round, reason=where),
         )
         self._publisher.publish(self._store.db)
+        if len(self._store.letters_of(spec.client)) > MAX_LETTERS:
+            self.fail(spec, f"more than {MAX_LETTERS} dead letters")
 
     def forgive(self, spec: Spec, letter: str) -> None:
         """A replayed letter was handled: its home is told, and the letter goes."""
