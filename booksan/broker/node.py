@@ -1,11 +1,13 @@
 """One RabbitMQ node in a directory of its own: started, stopped, killed, started again."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,6 +31,8 @@ from booksan.broker.server import require_epmd, require_server
 from booksan.errors import BooksanError, UsageError
 from booksan.transport.spool_files import try_lock
 
+log = logging.getLogger("booksan.broker")
+
 #: Seconds that a node may take to answer: five on an idle machine, more with full queues.
 START_SECONDS = 120.0
 #: Seconds for an orderly end before it is killed.
@@ -44,18 +48,20 @@ class Broker:
 
     def __init__(self, directory: Path, port: int = 0, name: str | None = None) -> None:
         self.directory = directory.absolute()
-        make_directories(self.directory)
-        self.port = port or _stored_port(self.directory)
+        #: 0 until the first start, if none is given; then always the same.
+        self.port = port
         # The data belongs to the name. The port mapper is private, so no two can clash.
         self._node_name = f"{name or 'booksan'}@localhost"
         self._variables: dict[str, str] = {}
-        self._credentials: Credentials = load_credentials(self.directory)
+        self._credentials: Credentials | None = None
         self._lock: int | None = None
         self._node: subprocess.Popen[bytes] | None = None
         self._epmd: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
+        if self._credentials is None:
+            raise BooksanError(f"the broker in {self.directory} was never started")
         user, password = self._credentials
         return f"amqp://{user}:{password}@127.0.0.1:{self.port}/"
 
@@ -76,10 +82,12 @@ class Broker:
         if self.pid is not None:
             return
         server, epmd = require_server(), require_epmd()
+        make_directories(self.directory)
         self._take_lock()
         try:
             self._reap()
             end_leftovers(self.directory)
+            self._prepare()
             self._launch(server, epmd)
             self._wait_until_it_answers()
         except BaseException:
@@ -89,20 +97,17 @@ class Broker:
 
     def stop(self) -> None:
         """Ends it in order, or by force when that takes too long."""
-        pid = self.pid
-        if pid is not None and self._node is not None:
-            os.kill(pid, signal.SIGTERM)
+        if self._signal(signal.SIGTERM) and self._node is not None:
             try:
                 self._node.wait(STOP_SECONDS)
             except subprocess.TimeoutExpired:
-                self._node.kill()
+                log.warning("the broker in %s does not end: it is killed", self.directory)
         self.kill()
         self._release_lock()
 
     def kill(self) -> None:
         """Kills the node with SIGKILL; start brings it back with the same port and data."""
-        if self.pid is not None:
-            os.kill(self.pid, signal.SIGKILL)
+        self._signal(signal.SIGKILL)
         self._reap()
 
     def control(self, *words: str) -> str:
@@ -139,6 +144,15 @@ class Broker:
     ) -> None:
         self.stop()
 
+    def _signal(self, number: signal.Signals) -> bool:
+        pid = self.pid
+        if pid is None:
+            return False
+        # It may die by itself meanwhile.
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+        return True
+
     def _take_lock(self) -> None:
         if self._lock is None:
             self._lock = try_lock(self.directory / "broker.lock")
@@ -148,6 +162,18 @@ class Broker:
                 "stop that one, or choose another directory"
             )
 
+    def _prepare(self) -> None:
+        """With the lock in hand: another one's port and password are not to be replaced."""
+        self._credentials = load_credentials(self.directory)
+        self.port = self.port or _stored_port(self.directory)
+        # The node would find out as well, but only after some seconds.
+        if not is_free(self.port):
+            raise BooksanError(
+                f"the broker in {self.directory} cannot start: another program has the port "
+                f"{self.port} of 127.0.0.1. End that program, or choose another port."
+            )
+        write_config(self.directory, self._credentials, self.port)
+
     def _release_lock(self) -> None:
         lock, self._lock = self._lock, None
         if lock is not None:
@@ -155,7 +181,6 @@ class Broker:
             os.close(lock)
 
     def _launch(self, server: Path, epmd: Path) -> None:
-        write_config(self.directory, self._credentials, self.port)
         ports = Ports(self.port, *free_ports(2))
         self._variables = environment(self.directory, self._node_name, ports)
         # The node would start a port mapper for the whole machine and leave it behind.

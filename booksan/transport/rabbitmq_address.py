@@ -67,6 +67,9 @@ def parse_broker_address(address: str) -> BrokerAddress:
         raise _bad(address, "it cannot be read") from error
     if not parts.hostname:
         raise _bad(address, "it names no host")
+    if "@" in parts.path + parts.query + parts.fragment:
+        # Most likely a password with a bare / or #: parts of it would be taken for the vhost.
+        raise _bad(address, "it has an @ in a place where none can be")
     queue_type, cafile = _options(address, parts, options)
     return BrokerAddress(
         host=parts.hostname,

@@ -156,8 +156,8 @@ def is_exact(transport: Transport) -> bool:
     return isinstance(transport, Spool)
 
 
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + SOON
+def eventually(condition: Callable[[], bool], seconds: float = SOON) -> bool:
+    deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
             return False
