@@ -49,7 +49,11 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
 
 
 def found(place: Place, pattern: str, words: bytes = b"") -> bool:
-    return any(words in path.read_bytes() for path in place.root.glob(pattern))
+    """Whether a file holds these words; files and directories may vanish under our eyes."""
+    try:
+        return any(words in path.read_bytes() for path in place.root.glob(pattern))
+    except FileNotFoundError:
+        return False
 
 
 #: Things that can be seen from outside while a run goes on.

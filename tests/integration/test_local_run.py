@@ -1,5 +1,9 @@
 """A run that ends in an odd way never keeps the same command from its answers."""
 
+import contextlib
+import json
+import os
+import signal
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -7,20 +11,24 @@ from pathlib import Path
 
 import pytest
 
-from booksan.answers import Row
 from booksan.errors import RunFailed
 from booksan.generate.books import generate_books
-from booksan.home import HomeStatus, HomeView
+from booksan.home import HomeView
 from booksan.local import run as module
-from booksan.local.inputs import Input
-from booksan.local.run import Interrupted, LocalRun, Options, Summary, run
+from booksan.local.run import LocalRun, Options, Summary, run
 from booksan.messages import Control, control_message, encode
 from booksan.spec import HOME, ParamValue, Spec
 from booksan.stages.books import BOOKS
-from booksan.stages.graph import Query, queue_name
+from booksan.stages.graph import queue_name
 from booksan.transport.base import Outgoing
 from booksan.transport.spool import Spool
+from booksan_client import errors
+from booksan_client.api import ClientApi, Page
+from booksan_client.errors import Interrupted
+from booksan_client.inputs import Input
 from booksan_client.journal import Entry, Journal
+from booksan_client.status import Status
+from booksan_client.submission import Submission
 from tests.oracle import books as oracle
 
 SETTINGS: dict[str, ParamValue] = {"q2.decades": 3, "q3.min_reviews": 5, "q5.percentile": 60.0}
@@ -32,6 +40,7 @@ class Listener:
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.resumed = False
+        self.shows_stages = self.shows_answers = False
 
     def begin(self, inputs: Sequence[Input], resumed: bool) -> None:
         self.resumed = resumed
@@ -39,10 +48,10 @@ class Listener:
     def uploaded(self, source: str, offset: int) -> None:
         pass
 
-    def moved(self, root: Path, spec: Spec, status: HomeStatus) -> None:
+    def moved(self, status: Status) -> None:
         pass
 
-    def answer(self, query: Query, rows: Sequence[Row], path: Path) -> None:
+    def answer(self, page: Page, path: Path) -> None:
         pass
 
     def note(self, text: str) -> None:
@@ -71,6 +80,12 @@ class Command:
         self.listener = Listener()
         return run(self.options, self.listener, stopping)
 
+    def spec(self, client: str) -> Spec:
+        with contextlib.closing(HomeView(self.data_dir, client, 0)) as view:
+            status = view.status()
+        assert status is not None
+        return status.spec
+
     def assert_right(self) -> None:
         found = {name: (self.options.out / f"{name}.csv").read_bytes() for name in self.expected}
         assert found == self.expected
@@ -85,8 +100,10 @@ def test_a_run_that_is_stopped_after_the_release_is_begun_anew(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def stop(self: LocalRun) -> None:
+        # Only the shard's database is read, and that is closed each time.
+        view = HomeView(self.root, self.pinned.client, 0)
         deadline = time.monotonic() + 60
-        while not self.view.how_gone() and time.monotonic() < deadline:
+        while view.how_gone() is None and time.monotonic() < deadline:
             time.sleep(0.01)
         raise Interrupted
 
@@ -113,34 +130,36 @@ def test_a_run_that_expires_ends_and_the_same_command_begins_a_new_one(
 def test_a_run_that_failed_is_begun_anew_and_says_so(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    specs: list[Spec] = []
-    send = LocalRun._send
+    clients: list[str] = []
+    send = Submission._send
 
-    def remember(self: LocalRun, each: Input, ticket: str) -> None:
-        specs.append(self.spec)
+    def remember(self: Submission, each: Input) -> None:
+        clients.append(self.state.id)
         if each.source.name == "reviews":
             raise Interrupted
-        send(self, each, ticket)
+        send(self, each)
 
     with monkeypatch.context() as patch:
-        patch.setattr(LocalRun, "_send", remember)
+        patch.setattr(Submission, "_send", remember)
         with pytest.raises(Interrupted):
             command.run()
-    report = control_message(specs[0], "q3-join/0", Control.FAILED, reason="the moon is full")
+    spec = command.spec(clients[0])
+    failure = {"letter": "", "round": 1, "reason": "the moon is full"}
+    report = control_message(spec, "q3-join/0", Control.FAILED, **failure)
     with Spool(command.data_dir) as transport:
-        transport.publish([Outgoing(queue_name(HOME, specs[0].home), encode(report))])
-    with pytest.raises(RunFailed, match="the moon is full"):
+        transport.publish([Outgoing(queue_name(HOME, spec.home), encode(report))])
+    with pytest.raises(errors.RunFailed, match="the moon is full"):
         command.run()
-    assert HomeView(command.data_dir, specs[0].client, specs[0].home).status() is not None
+    assert command.spec(clients[0]) == spec
     command.run()
     assert command.listener.notes == ["the last run failed (the moon is full); beginning anew"]
     command.assert_right()
 
 
-def test_an_error_outside_of_the_batches_ends_those_that_wait_for_room(
+def test_an_error_outside_of_the_batches_ends_those_that_are_on_their_way(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The journal cannot be written while other batches are held back."""
+    """The journal cannot be written while the server does not take the batches before."""
 
     begin = Journal.begin
 
@@ -149,15 +168,50 @@ def test_an_error_outside_of_the_batches_ends_those_that_wait_for_room(
             raise OSError(28, "No space left on device")
         begin(self, number, entry)
 
-    def never_room(self: Spool, queues: object, limit: object, timeout: float) -> bool:
-        time.sleep(0.01)
-        return False
+    def never_taken(self: ClientApi, *words: object, **more: object) -> None:
+        """As when the server answers 503 again and again."""
+        while True:
+            self.caller._wait(60)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Spool, "wait_for_room", never_room)
+        patch.setattr(ClientApi, "put", never_taken)
         patch.setattr(Journal, "begin", full_after_two)
         command.options = replace(command.options, batch_bytes=2_000)
         with pytest.raises(OSError, match="No space left"):
             command.run()
     command.run()
+    command.assert_right()
+
+
+def test_the_token_and_the_secret_of_a_run_are_for_its_user_alone(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(self: Submission, each: Input) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr(Submission, "_send", stop)
+    with pytest.raises(Interrupted):
+        command.run()
+    for name in ("token", "secret", "client.json"):
+        assert (command.data_dir / name).stat().st_mode & 0o077 == 0, name
+    token = (command.data_dir / "token").read_text()
+    for path in (command.data_dir / "logs").iterdir():
+        assert token not in path.read_text()
+
+
+def test_a_gateway_that_is_killed_is_found_again_wherever_it_listens(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = Submission._send
+
+    def kill_first(self: Submission, each: Input) -> None:
+        address = json.loads((command.data_dir / "gateway-address.json").read_text())
+        # Without it, the new one cannot take the old port again.
+        (command.data_dir / "gateway-address.json").unlink()
+        os.kill(address["pid"], signal.SIGKILL)
+        send(self, each)
+
+    monkeypatch.setattr(Submission, "_send", kill_first)
+    summary = command.run()
+    assert summary.restarts >= 2
     command.assert_right()
