@@ -11,6 +11,7 @@ import booksan
 from booksan.bench.cli import app as bench
 from booksan.cluster import cli as cluster
 from booksan.errors import BooksanError
+from booksan.operate import cli as operate
 from booksan_client.cli import app as client
 
 app = typer.Typer(
@@ -27,6 +28,8 @@ app.add_typer(bench, name="bench")
 app.add_typer(client)
 app.add_typer(cluster.app, name="cluster")
 app.command()(cluster.host)
+app.add_typer(operate.app, name="letters")
+app.command()(operate.inspect)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 internal error; 2 usage; 3 the input is not usable; 4 too many rejected "
@@ -106,19 +109,6 @@ def run(
         dataset, files, out, workers, settings or [], form, data_dir, max_rejected, batch_bytes
     )
     raise typer.Exit(run_command(request, as_json=as_json))
-
-
-@app.command()
-def inspect(
-    data_dir: Annotated[
-        Path | None, typer.Option(help="Of one run. [default: all unfinished ones]")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
-    """Shows how far each stage of unfinished runs is, from their databases."""
-    from booksan.local.report import inspect_command
-
-    inspect_command(data_dir, as_json=as_json)
 
 
 @app.command()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from booksan.cluster.credentials import (
     OPERATOR_TOKEN,
@@ -22,10 +23,13 @@ from booksan.errors import UsageError
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
 from booksan.supervisor.handle import _with_package as with_package
 from booksan.topology.model import Address, ShardName, Topology
-from booksan.transport.address import check_address
+from booksan.transport import check_address, masked
 from booksan.transport.spool_files import queue_files, try_lock
 
 GATEWAY = WorkerSpec("gateway", 0, entry="booksan.gateway.main:run")
+
+#: Where the queues are, without the password.
+QUEUES_FILE = "queues-address"
 
 #: Seconds that queues are given to become free: killed workers need a moment to be gone.
 QUEUE_PATIENCE = 3.0
@@ -58,6 +62,7 @@ def prepare(setup: HostSetup) -> None:
     unfinished = unfinished_clients(setup.data_dir)
     _check_shards(setup, unfinished)
     _keep_secret(setup, unfinished)
+    _keep_queues(setup, unfinished)
     _check_queues(setup)
     workers = [WorkerSpec(shard.stage, shard.shard) for shard in setup.shards]
     if setup.listen is not None:
@@ -120,6 +125,34 @@ def _keep_secret(setup: HostSetup, unfinished: list[Unfinished]) -> None:
             "signed with another secret; start the host with that one (--secret-file)"
         )
     write_private(path, setup.secret)
+
+
+def known_queues(data_dir: Path) -> str | None:
+    """The queues that a host was last started with, without the password."""
+    try:
+        return (data_dir / QUEUES_FILE).read_text("utf-8").strip() or None
+    except FileNotFoundError:
+        return None
+
+
+def _keep_queues(setup: HostSetup, unfinished: list[Unfinished]) -> None:
+    """What is on its way to unfinished clients lies in the queues that they began with."""
+    address = masked(setup.queues)
+    known = known_queues(setup.data_dir)
+    if known is not None and unfinished and _place_of(known) != _place_of(address):
+        clients = sorted({one.client for one in unfinished})
+        raise UsageError(
+            f"{setup.data_dir} has unfinished clients ({_some(clients)}) with messages in {known}; "
+            f"start the host with those queues instead of {address}, or remove "
+            f"{setup.data_dir / QUEUES_FILE} if they are the same"
+        )
+    write_private(setup.data_dir / QUEUES_FILE, f"{address}\n".encode())
+
+
+def _place_of(address: str) -> tuple[str, ...]:
+    """A broker keeps its queues when it moves to another port or is used by another user."""
+    parts = urlsplit(address)
+    return parts.scheme, parts.hostname or "", parts.path, parts.fragment
 
 
 def _check_queues(setup: HostSetup) -> None:
