@@ -6,6 +6,7 @@ calls that are under way; the next call makes a new one.
 """
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, Protocol, TypeVar
@@ -25,6 +26,8 @@ MEMORY = 256
 
 class RabbitMQ(Transport):
     def __init__(self, address: BrokerAddress, *, heartbeat: int = HEARTBEAT) -> None:
+        # Certificates that cannot be read are told now and not at the first message.
+        address.tls_context()
         self._address = address
         self._sizes = Sizes()
         self._publisher = Slot(address, lambda: Publisher(address, heartbeat))
@@ -116,22 +119,36 @@ class Slot(Generic[C]):
         self._connect = connect
         self._lock = threading.Lock()
         self._current: C | None = None
+        self._failed_at = 0.0
+        self._failure = ""
         self._closed = False
 
     def get(self) -> C:
+        asked = time.monotonic()
         with self._lock:
             if self._closed:
                 raise TransportError(f"the transport to {self._address} is closed")
             if self._current is not None and self._current.alive:
                 return self._current
+            if self._failed_at >= asked:
+                # An attempt that began before us, or while we waited, is ours as well: one after
+                # the other, many threads would wait very long for a broker that is not there.
+                raise TransportError(self._failure)
             self._end_current()
-            self._current = self._connect()
-            return self._current
+            return self._connect_anew()
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
             self._end_current()
+
+    def _connect_anew(self) -> C:
+        try:
+            self._current = self._connect()
+        except TransportError as error:
+            self._failed_at, self._failure = time.monotonic(), str(error)
+            raise
+        return self._current
 
     def _end_current(self) -> None:
         current, self._current = self._current, None

@@ -48,6 +48,7 @@ def refuse(future: Future[Any], error: TransportError) -> None:
 
 class Link:
     def __init__(self, address: BrokerAddress, heartbeat: int) -> None:
+        parameters = _parameters(address, heartbeat)
         self._address = address
         self._loop = IOLoop()
         self._lock = threading.Lock()
@@ -58,7 +59,6 @@ class Link:
         self._connection: Any = None
         #: Why it cannot be used any more.
         self.lost: str | None = None
-        parameters = _parameters(address, heartbeat)
         self._thread = threading.Thread(
             target=self._run, args=(parameters,), name=f"link to {address}", daemon=True
         )

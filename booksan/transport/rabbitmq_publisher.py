@@ -131,7 +131,7 @@ class Publisher:
                 item.batch.confirm()
             else:
                 self._refuse(item, "could not store a message")
-        if self._channel.closed is None:
+        if self._channel.raw.is_open:
             self._pump()
 
     def _refuse(self, item: Item, what: str) -> None:
