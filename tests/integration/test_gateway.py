@@ -291,7 +291,7 @@ def test_a_gateway_on_another_host_serves_the_same_clients(
     )
     env = {"BOOKSAN_QUEUES": f"spool:{alpha.root}"}
     with (
-        running(tmp_path, config, env, workers=False) as beta,
+        running(tmp_path, config, env, stages=()) as beta,
         beta.client("far") as client,
         beta.client("far", "not the right secret") as other,
     ):
