@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from booksan.bench.agreement import Difference, differences
-from booksan.bench.contestants import BOOKSAN, CONTESTANTS, DUCKDB, Contestant, choose, scratch_of
+from booksan.bench.contestants import (
+    BOOKSAN,
+    CLUSTER,
+    CONTESTANTS,
+    DUCKDB,
+    Contestant,
+    choose,
+    scratch_of,
+)
 from booksan.bench.data import BookFiles, book_files, warm_page_cache
 from booksan.bench.measure import Measurement, load_psutil, measure, memory_kind
 from booksan.bench.report import Data, Report, Result, Twice, machine, result_of, twice_of
@@ -73,8 +81,12 @@ def _check(options: BenchOptions, chosen: Sequence[Contestant]) -> None:
     load_psutil()
     if options.reviews < 1 or options.book_rows < 1 or options.repeat < 1:
         raise UsageError("--reviews, --books and --repeat must be at least 1")
-    if options.twice and BOOKSAN.name not in [contestant.name for contestant in chosen]:
-        raise UsageError("--twice measures booksan: add it to --only")
+    if options.twice and not _ours(chosen):
+        raise UsageError("--twice measures booksan: add booksan or cluster to --only")
+
+
+def _ours(chosen: Sequence[Contestant]) -> list[Contestant]:
+    return [each for each in chosen if each.name in (BOOKSAN.name, CLUSTER.name)]
 
 
 @contextmanager
@@ -106,14 +118,15 @@ def _run(
     for leftover in (out, scratch_of(out)):
         shutil.rmtree(leftover, ignore_errors=True)
     command = contestant.command(files.books, files.reviews, out, settings)
-    measured = measure(command, answers / f"{out.name}.log")
+    with contestant.service(scratch_of(out)) as service:
+        measured = measure(command, answers / f"{out.name}.log", service)
     shutil.rmtree(scratch_of(out), ignore_errors=True)
     return Run(contestant, out, measured)
 
 
 def _twice(place: Path, options: BenchOptions, runs: Sequence[Run], progress: Progress) -> Twice:
     """The books stay the same: memory must not grow with the reviews."""
-    contestant = next(run.contestant for run in runs if run.contestant.name == BOOKSAN.name)
+    contestant = _ours([run.contestant for run in runs])[0]
     reviews = 2 * options.reviews
     files = _files(place, options, reviews, progress)
     warm_page_cache(files)

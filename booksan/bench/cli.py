@@ -32,7 +32,7 @@ def books(
         Path | None, typer.Option(help="Keep generated files and answers here, and reuse them.")
     ] = None,
     only: Annotated[
-        str, typer.Option(help="Contestants, with commas: booksan,duckdb,polars.")
+        str, typer.Option(help="Contestants, with commas: booksan,cluster,duckdb,polars.")
     ] = "",
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="A query's parameter, as q3.min_reviews=50.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from booksan.bench.baseline import CORES
+from booksan.bench.service import Start, nothing, three_hosts
 from booksan.errors import UsageError
 
 Command = Callable[[Path, Path, Path, Sequence[str]], list[str]]
@@ -20,6 +21,10 @@ class Contestant:
     command: Command
     #: Modules that must be installed.
     needs: tuple[str, ...] = ()
+    #: What must run before the clock does.
+    service: Start = nothing
+    #: Takes part only when it is named: it needs more than Python.
+    on_demand: bool = False
 
 
 def settings_arguments(settings: Sequence[str]) -> list[str]:
@@ -37,6 +42,11 @@ def _booksan(books: Path, reviews: Path, out: Path, settings: Sequence[str]) -> 
     return [*run, *places, "--workers", str(CORES), "--json", *settings_arguments(settings)]
 
 
+def _submit(books: Path, reviews: Path, out: Path, settings: Sequence[str]) -> list[str]:
+    run = [sys.executable, "-m", "booksan", "submit", "books", str(books), str(reviews)]
+    return [*run, "--out", str(out), "--json", *settings_arguments(settings)]
+
+
 def _script(module: str) -> Command:
     def command(books: Path, reviews: Path, out: Path, settings: Sequence[str]) -> list[str]:
         run = [sys.executable, "-m", module, str(books), str(reviews), str(out)]
@@ -46,20 +56,24 @@ def _script(module: str) -> Command:
 
 
 BOOKSAN = Contestant("booksan", "booksan", _booksan)
+CLUSTER = Contestant(
+    "cluster", "three hosts, RabbitMQ", _submit, service=three_hosts, on_demand=True
+)
 DUCKDB = Contestant(
     "duckdb", "DuckDB + TextBlob", _script("booksan.bench.duckdb_books"), needs=("duckdb",)
 )
 POLARS = Contestant("polars", "polars + TextBlob", _script("booksan.bench.polars_books"))
-CONTESTANTS = (BOOKSAN, DUCKDB, POLARS)
+CONTESTANTS = (BOOKSAN, CLUSTER, DUCKDB, POLARS)
 
 
 def choose(contestants: Sequence[Contestant], only: Sequence[str]) -> list[Contestant]:
-    """The named ones in their usual order, or all; every one must be able to run."""
+    """The named ones in their usual order, or all usual ones; every one must be able to run."""
     names = [contestant.name for contestant in contestants]
     for name in only:
         if name not in names:
             raise UsageError(f"no contestant is named {name!r}; there are {', '.join(names)}")
-    chosen = [each for each in contestants if not only or each.name in only]
+    usual = [each.name for each in contestants if not each.on_demand]
+    chosen = [each for each in contestants if each.name in (only or usual)]
     for contestant in chosen:
         _check_installed(contestant)
     return chosen

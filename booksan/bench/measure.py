@@ -1,6 +1,7 @@
 """Run one command and tell its wall time, its CPU time and the peak memory of its process tree."""
 
 import importlib
+import os
 import resource
 import subprocess
 import threading
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from booksan.bench.service import Service
 from booksan.errors import RunFailed, UsageError
 
 #: Seconds between two looks at the tree.
@@ -31,6 +33,8 @@ class Measurement:
     memory: str
     #: CPU seconds of the measuring itself.
     sampling_seconds: float
+    #: Peak memory of a server beside it that is not ours, such as a broker.
+    beside_bytes: int = 0
 
 
 def memory_kind() -> str:
@@ -38,14 +42,16 @@ def memory_kind() -> str:
 
 
 class MemorySampler:
-    """Looks at a process and its descendants every now and then, from a thread."""
+    """Looks at processes and their descendants every now and then, from a thread."""
 
-    def __init__(self, pid: int, interval: float = INTERVAL) -> None:
+    def __init__(self, *pids: int, beside: Sequence[int] = (), interval: float = INTERVAL) -> None:
         self.peak_bytes = 0
+        self.beside_bytes = 0
         self.kind = memory_kind()
         self.cpu_seconds = 0.0
         self._psutil = load_psutil()
-        self._pid = pid
+        self._pids = pids
+        self._beside = beside
         self._interval = interval
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="memory-sampler", daemon=True)
@@ -62,18 +68,14 @@ class MemorySampler:
         wait = 0.0
         while not self._done.wait(wait):
             before = time.thread_time()
-            self.peak_bytes = max(self.peak_bytes, self._look())
+            self.peak_bytes = max(self.peak_bytes, self._look(self._pids))
+            self.beside_bytes = max(self.beside_bytes, self._look(self._beside))
             spent = time.thread_time() - before
             self.cpu_seconds += spent
             wait = max(self._interval, spent / SHARE)
 
-    def _look(self) -> int:
-        try:
-            root = self._psutil.Process(self._pid)
-            tree = [root, *root.children(recursive=True)]
-        except self._psutil.NoSuchProcess:
-            return 0
-        return sum(self._bytes_of(process) for process in tree)
+    def _look(self, pids: Sequence[int]) -> int:
+        return sum(self._bytes_of(process) for pid in pids for process in tree_of(pid))
 
     def _bytes_of(self, process: Any) -> int:
         try:
@@ -93,6 +95,16 @@ def load_psutil() -> Any:
         ) from None
 
 
+def tree_of(pid: int) -> list[Any]:
+    """The process and its descendants; nothing if it has ended."""
+    psutil = load_psutil()
+    try:
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
 def pss_bytes(pid: int) -> int:
     """A process that has just ended has no lines left, and counts as nothing."""
     for line in Path("/proc", str(pid), ROLLUP).read_bytes().splitlines():
@@ -101,29 +113,47 @@ def pss_bytes(pid: int) -> int:
     return 0
 
 
-def measure(command: Sequence[str], log: Path) -> Measurement:
+def measure(command: Sequence[str], log: Path, service: Service | None = None) -> Measurement:
     """Run the command to its end; its output goes to the log. Raise RunFailed if it fails."""
-    cpu_before = _cpu_of_children()
+    service = service or Service()
+    cpu_before = _cpu_of_children() + _cpu_of_trees(service.pids)
     with log.open("wb") as output:
         begin = time.perf_counter()
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=os.environ | service.env,
         )
         try:
-            with MemorySampler(process.pid) as sampler:
+            with MemorySampler(process.pid, *service.pids, beside=service.beside) as sampler:
                 code = process.wait()
                 seconds = time.perf_counter() - begin
         finally:
             _end(process)
     if code != 0:
         raise RunFailed(f"{' '.join(command)} ended with code {code}:\n{_tail(log)}")
-    cpu = _cpu_of_children() - cpu_before
-    return Measurement(seconds, cpu, sampler.peak_bytes, sampler.kind, sampler.cpu_seconds)
+    cpu = _cpu_of_children() + _cpu_of_trees(service.pids) - cpu_before
+    return Measurement(
+        seconds,
+        cpu,
+        sampler.peak_bytes,
+        sampler.kind,
+        sampler.cpu_seconds,
+        sampler.beside_bytes,
+    )
 
 
 def _cpu_of_children() -> float:
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
+
+
+def _cpu_of_trees(pids: Sequence[int]) -> float:
+    """Of processes that go on living; those that ended on the way are not counted."""
+    times = [process.cpu_times() for pid in pids for process in tree_of(pid)]
+    return float(sum(each.user + each.system for each in times))
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

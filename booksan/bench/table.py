@@ -49,6 +49,10 @@ def _notes(report: Report) -> list[Text]:
         notes.append("speed, memory: as multiples of those of DuckDB + TextBlob")
     if report.memory == "RSS":
         notes.append("this system has no PSS: memory shared by processes is counted in each")
+    for result in report.results:
+        beside = max(run.beside_bytes for run in result.runs)
+        if beside:
+            notes.append(f"{result.title}: the broker beside it, {beside / MEGABYTE:,.0f} MB")
     if report.twice:
         notes.append(_twice_note(report.twice))
     notes += [str(difference) for difference in report.differences]
