@@ -50,11 +50,12 @@ def upload(
         flying: dict[Future[object], Sent] = {}
         try:
             for number, batch in enumerate(cutter, first):
+                # Only what is about to be sent counts as begun.
+                if len(flying) >= IN_FLIGHT:
+                    yield from _landed(flying, journal, look)
                 journal.begin(number, Entry(batch.start, batch.end, digest_of(batch.data)))
                 if number in journal.taken:
                     continue
-                if len(flying) >= IN_FLIGHT:
-                    yield from _landed(flying, journal, look)
                 flying[pool.submit(put, number, batch.data)] = Sent(number, batch.end, True)
             while flying:
                 yield from _landed(flying, journal, look)
