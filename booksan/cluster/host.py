@@ -13,7 +13,7 @@ from booksan.errors import UsageError
 from booksan.spec import HOME
 from booksan.topology.files import load_topology
 from booksan.topology.model import Address, HostPlan, ShardName, Topology
-from booksan.topology.parse import parse_address
+from booksan.topology.parse import NAME, RESERVED, parse_address
 from booksan.topology.picks import name_of_picks, pick_shards
 from booksan.topology.section import nearest
 
@@ -67,6 +67,7 @@ def _plan(topology: Topology, request: HostRequest) -> HostPlan | None:
     if request.name is not None and request.name in topology.hosts:
         return topology.hosts[request.name]
     if request.stages:
+        _check_name(request.name)
         return None
     if request.name is not None:
         raise UsageError(
@@ -78,6 +79,15 @@ def _plan(topology: Topology, request: HostRequest) -> HostPlan | None:
             "with --name, or pick shards with --stages"
         )
     return next(iter(topology.hosts.values()))
+
+
+def _check_name(name: str | None) -> None:
+    """It becomes a directory."""
+    if name is not None and (not NAME.fullmatch(name) or name in RESERVED):
+        raise UsageError(
+            f"--name {name!r} is not usable: up to 32 lower-case letters, digits and hyphens, and "
+            f"none of {', '.join(sorted(RESERVED))}"
+        )
 
 
 def _all_of(plan: HostPlan | None) -> tuple[ShardName, ...]:

@@ -18,6 +18,7 @@ from booksan.cluster.credentials import (
     spool_directory,
 )
 from booksan.cluster.places import make_private, write_private
+from booksan.cluster.processes import supervisor_of
 from booksan.cluster.unfinished import Unfinished, unfinished_clients
 from booksan.errors import UsageError
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
@@ -59,6 +60,7 @@ def prepare(setup: HostSetup) -> None:
     check_address(setup.queues)
     _check_directory(setup.data_dir)
     make_private(setup.data_dir)
+    _check_unused(setup.data_dir)
     unfinished = unfinished_clients(setup.data_dir)
     _check_shards(setup, unfinished)
     _keep_secret(setup, unfinished)
@@ -100,6 +102,16 @@ def _check_directory(data_dir: Path) -> None:
         )
 
 
+def _check_unused(data_dir: Path) -> None:
+    """What a running host reads when it restarts its gateway is left alone."""
+    holder = supervisor_of(data_dir)
+    if holder is not None:
+        raise UsageError(
+            f"{data_dir} is in use by another host, process {holder.pid}; stop it, or name "
+            "another directory with --data-dir"
+        )
+
+
 def _check_shards(setup: HostSetup, unfinished: list[Unfinished]) -> None:
     """A shard and its disk belong together: without it those clients would wait for ever."""
     lost = [one for one in unfinished if one.shard not in setup.shards]
@@ -108,7 +120,7 @@ def _check_shards(setup: HostSetup, unfinished: list[Unfinished]) -> None:
         shards = sorted({str(one.shard) for one in lost})
         raise UsageError(
             f"{setup.data_dir} holds the shards {', '.join(shards)} for unfinished clients "
-            f"({_some(clients)}), and {setup.name} would run without them; start it with those "
+            f"({some(clients)}), and {setup.name} would run without them; start it with those "
             "shards until the clients are done or cancelled, or name another --data-dir"
         )
 
@@ -121,7 +133,7 @@ def _keep_secret(setup: HostSetup, unfinished: list[Unfinished]) -> None:
     if known is not None and unfinished:
         clients = sorted({one.client for one in unfinished})
         raise UsageError(
-            f"{setup.data_dir} has unfinished clients ({_some(clients)}) whose tickets were "
+            f"{setup.data_dir} has unfinished clients ({some(clients)}) whose tickets were "
             "signed with another secret; start the host with that one (--secret-file)"
         )
     write_private(path, setup.secret)
@@ -142,7 +154,7 @@ def _keep_queues(setup: HostSetup, unfinished: list[Unfinished]) -> None:
     if known is not None and unfinished and _place_of(known) != _place_of(address):
         clients = sorted({one.client for one in unfinished})
         raise UsageError(
-            f"{setup.data_dir} has unfinished clients ({_some(clients)}) with messages in {known}; "
+            f"{setup.data_dir} has unfinished clients ({some(clients)}) with messages in {known}; "
             f"start the host with those queues instead of {address}, or remove "
             f"{setup.data_dir / QUEUES_FILE} if they are the same"
         )
@@ -197,6 +209,6 @@ def _write_gateway(setup: HostSetup, listen: Address) -> None:
     write_gateway_config(setup.data_dir, config)
 
 
-def _some(names: list[str]) -> str:
+def some(names: list[str]) -> str:
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + more

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from booksan.cluster import broker
 from booksan.cluster.credentials import (
@@ -20,7 +21,13 @@ from booksan.cluster.down import stop_hosts
 from booksan.cluster.health import Starting, waits_for
 from booksan.cluster.places import locked, make_private, write_private
 from booksan.cluster.ports import all_free, any_ports, ports_from, ports_of, why_taken
-from booksan.cluster.prepare import HostSetup, host_environment, prepare, supervisor_command
+from booksan.cluster.prepare import (
+    HostSetup,
+    host_environment,
+    prepare,
+    some,
+    supervisor_command,
+)
 from booksan.cluster.processes import spawn
 from booksan.cluster.record import (
     BrokerRecord,
@@ -29,6 +36,7 @@ from booksan.cluster.record import (
     read_record,
     write_record,
 )
+from booksan.cluster.unfinished import unfinished_clients
 from booksan.errors import BooksanError, UsageError
 from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, size
 from booksan.tickets import load_secret
@@ -58,7 +66,10 @@ class Start:
         self.running = (
             {name: one.supervisor() for name, one in known.hosts.items()} if known else {}
         )
-        _check_same(known, topology, any(self.running.values()))
+        if known is not None:
+            _check_same(known, topology, options, running=any(self.running.values()))
+            _check_left_out(known, topology)
+        self.known = known
         self.topology, self.record = self._plan(topology, known)
         self.started: list[Starting] = []
         self.started_broker = False
@@ -127,6 +138,7 @@ class Start:
     def _start_hosts(self) -> None:
         queues = self._queues()
         self.record.queues = masked(queues)
+        self._check_queues()
         missing = [host for host in self.topology.hosts.values() if not self.running.get(host.name)]
         setups = [self._setup(host, queues) for host in missing]
         for host, setup in zip(missing, setups, strict=True):
@@ -160,6 +172,15 @@ class Start:
                 str(broker.broker_status(self.record.broker)["url"]), self.topology.name
             )
         return queues_address(self.topology, os.environ, None, self.directory / "spool")
+
+    def _check_queues(self) -> None:
+        """Hosts with different queues would never hear of each other."""
+        known = self.known
+        if known and any(self.running.values()) and known.queues != self.record.queues:
+            raise UsageError(
+                f"the cluster {known.name} runs with the queues {known.queues}, not with "
+                f"{self.record.queues}; stop it first with `booksan cluster down {known.name}`"
+            )
 
     def _operator_token(self) -> str:
         """Kept in a file, so that whoever owns the cluster can act as its operator."""
@@ -208,12 +229,33 @@ def up(
         return start.record
 
 
-def _check_same(known: ClusterRecord | None, topology: Topology, running: bool) -> None:
-    if known is not None and running and known.topology != topology.as_dict():
+def _check_same(
+    known: ClusterRecord, topology: Topology, options: UpOptions, *, running: bool
+) -> None:
+    other = ""
+    if known.topology != topology.as_dict():
+        other = "with another topology"
+    elif options.with_broker and known.broker is None:
+        other = "without a broker of its own"
+    if running and other:
         raise UsageError(
-            f"the cluster {known.name} runs with another topology; stop it first with "
+            f"the cluster {known.name} runs {other}; stop it first with "
             f"`booksan cluster down {known.name}`"
         )
+
+
+def _check_left_out(known: ClusterRecord, topology: Topology) -> None:
+    """A host that is no longer in the topology takes its shards away."""
+    for name, host in known.hosts.items():
+        if name in topology.hosts:
+            continue
+        clients = sorted({one.client for one in unfinished_clients(Path(host.data_dir))})
+        if clients:
+            raise UsageError(
+                f"{topology.name} has no host {name} any more, but unfinished clients "
+                f"({some(clients)}) need its shards in {host.data_dir}; start the cluster with it "
+                "until they are done or cancelled"
+            )
 
 
 def _check_ports(host: HostPlan) -> None:
@@ -228,6 +270,4 @@ def _check_ports(host: HostPlan) -> None:
 
 
 def _broker_port(topology: Topology) -> int:
-    from urllib.parse import urlsplit
-
     return urlsplit(topology.queues.url).port or _DEFAULT_BROKER_PORT

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ import pytest
 
 from booksan.cluster.ports import all_free, any_ports
 from booksan.cluster.processes import ProcessId, identify, is_alive, send, wait_gone
-from booksan.cluster.record import read_record
+from booksan.cluster.record import read_record, write_record
+from booksan.cluster.start import Start, UpOptions
 from booksan.cluster.status import cluster_status
+from booksan.errors import UsageError
+from booksan.state.client import database_path
 from booksan.topology.files import load_topology
 from tests.acceptance.command import PATIENCE, Place, wait_until
 from tests.integration.hosts import command, place_for_hosts, read_json, two_hosts
@@ -136,6 +140,12 @@ def test_a_running_cluster_is_not_given_another_topology(place: Place) -> None:
     done = command(place, "cluster", "up", config)
     assert done.code == 2
     assert "runs with another topology" in done.message
+    config = two_hosts(place.root)
+    done = command(place, "cluster", "up", config, "--with-broker")
+    assert "runs without a broker of its own" in done.message
+    elsewhere = {"BOOKSAN_QUEUES": f"spool:{place.root}/elsewhere"}
+    done = command(place, "cluster", "up", config, env=elsewhere)
+    assert "runs with the queues spool:" in done.message
     assert look(place)["running"]
     assert command(place, "cluster", "down").code == 0
 
@@ -172,6 +182,19 @@ def test_a_cluster_with_its_own_broker_gets_it_back_and_ends_it(place: Place) ->
     assert command(place, "cluster", "down", "--wipe").code == 0
     assert not place.processes()
     assert identify(node) is None
+
+
+def test_a_host_that_unfinished_clients_need_cannot_be_left_out(place: Place) -> None:
+    three = load_topology("three")
+    start = Start(place.root, three, UpOptions())
+    write_record(place.root, start.record)
+    path = database_path(place.root / "hosts" / "gamma", "c1", "q4-top", 0)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"a database that cannot be read may be needed " * 50)
+    hosts = {name: host for name, host in three.hosts.items() if name != "gamma"}
+    with pytest.raises(UsageError, match=r"no host gamma any more, but unfinished clients \(c1\)"):
+        Start(place.root, replace(three, hosts=hosts), UpOptions())
+    Start(place.root, three, UpOptions())
 
 
 # -- the parts -------------------------------------------------------------------------------

@@ -262,6 +262,43 @@ def test_another_secret_is_refused_while_clients_have_tickets_of_the_old_one(
     assert (setup.data_dir / "secret").read_bytes() == secret.read_bytes()
 
 
+def test_the_queues_of_unfinished_clients_cannot_be_changed(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOOKSAN_QUEUES", "amqp://me:geheim@host:5672/#x")
+    setup = setup_of(stages="q3-join", gateway=False)
+    prepare(setup)
+    assert "geheim" not in (setup.data_dir / "queues-address").read_text()
+    give_client(setup.data_dir)
+    monkeypatch.setenv("BOOKSAN_QUEUES", "amqp://you:other@host:5673/#x")
+    prepare(setup_of(stages="q3-join", gateway=False))
+    monkeypatch.delenv("BOOKSAN_QUEUES")
+    elsewhere = setup_of(stages="q3-join", gateway=False)
+    with pytest.raises(UsageError, match="start the host with those queues"):
+        prepare(elsewhere)
+    database_path(setup.data_dir, "c1", "q3-join", 0).unlink()
+    prepare(elsewhere)
+
+
+def test_a_name_that_is_no_directory_of_its_own_is_refused(state: Path) -> None:
+    for name in ("../elsewhere", "spool", "A"):
+        with pytest.raises(UsageError, match="is not usable"):
+            setup_of(stages="q3-join", name=name)
+
+
+def test_the_directory_of_a_running_host_is_left_alone(place: Place, state: Path) -> None:
+    words = ["host", "--stages", "q1-filter", "--no-gateway"]
+    with place.started(words) as process:
+        data_dir = state / "hosts/single/q1-filter"
+        wait_until(lambda: read_json(data_dir / "host-status.json").get("state") == "running")
+        with pytest.raises(UsageError, match=f"in use by another host, process {process.pid}"):
+            prepare(setup_of(stages="q3-join", gateway=False, data_dir=data_dir))
+        workers = [worker.name for worker in read_config(data_dir).workers]
+        assert workers == ["q1-filter.0"]
+        process.terminate()
+        assert place.ended(process).code == 0
+
+
 def test_a_directory_of_somebody_else_is_left_as_it_is(state: Path, tmp_path: Path) -> None:
     strange = tmp_path / "strange"
     strange.mkdir()
