@@ -17,7 +17,8 @@ demo: .venv/ready  ## Generates a small data set and answers the five queries
 	@$(BOOKSAN) run books $(DEMO)/data/books_data.csv $(DEMO)/data/Books_rating.csv \
 		--out $(DEMO)/answers --set q2.decades=5 --set q3.min_reviews=50
 
-test: .venv/ready  ## All tests that fit into ten minutes
+test: .venv/ready  ## All tests that fit into a quarter of an hour
+	@scripts/rabbitmq
 	@$(PY) -m pytest -m 'not soak' -n 2 --dist worksteal
 
 soak: .venv/ready  ## The long ones: every pair of crashes, hundreds of thousands of texts
