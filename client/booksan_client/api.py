@@ -62,25 +62,36 @@ class Api:
         """All clients of all homes; only for the operator."""
         return self._get("/v1/clients", lambda found: {"missing": [], **found})
 
-    def client(self, id: str, secret: str | None) -> "ClientApi":
-        return ClientApi(self.caller, id, secret)
+    def client(self, id: str, secret: str | None, ticket: str | None = None) -> "ClientApi":
+        return ClientApi(self.caller, id, secret, ticket)
 
     def _get(self, path: str, make: Callable[[Any], T]) -> T:
         return _made(self.caller.call(Request("GET", path)), make)
 
 
 class ClientApi:
-    """What a client asks about its own run, with its secret; the operator needs none."""
+    """What a client asks about its own run, with its secret; the operator needs none.
 
-    def __init__(self, caller: Caller, id: str, secret: str | None) -> None:
+    The ticket says where the run's home is, whatever became of the topology since it began.
+    """
+
+    def __init__(
+        self, caller: Caller, id: str, secret: str | None, ticket: str | None = None
+    ) -> None:
         self.caller = caller
         self.id = id
+        self.ticket = ticket
+        self._secret = secret
         self._base = f"/v1/clients/{quote(id, safe='')}"
-        self._headers = {"Booksan-Secret": secret} if secret else {}
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        secret = {"Booksan-Secret": self._secret} if self._secret else {}
+        return secret | ({"Booksan-Ticket": self.ticket} if self.ticket else {})
 
     def apart(self) -> "ClientApi":
         """The same calls over connections of their own, which can be closed alone."""
-        return ClientApi(self.caller.another(), self.id, self._headers.get("Booksan-Secret"))
+        return ClientApi(self.caller.another(), self.id, self._secret, self.ticket)
 
     def create(
         self,
@@ -88,7 +99,8 @@ class ClientApi:
         params: Mapping[str, ParamValue],
         columns: Mapping[str, tuple[str, ...]],
     ) -> tuple[Status, bool]:
-        """The run's status, and whether it was begun just now."""
+        """The run's status, and whether it was begun just now; its ticket is kept."""
+        self.ticket = None
         document = {
             "id": self.id,
             "dataset": dataset,
@@ -96,7 +108,9 @@ class ClientApi:
             "columns": {name: list(names) for name, names in columns.items()},
         }
         reply = self._call("POST", "/v1/clients", document)
-        return _made(reply, Status.from_json), reply.status == 201
+        status = _made(reply, Status.from_json)
+        self.ticket = status.ticket
+        return status, reply.status == 201
 
     def put(
         self,
@@ -104,13 +118,11 @@ class ClientApi:
         number: int,
         data: bytes,
         *,
-        ticket: str,
         permit: str,
         encoding: str | None = None,
     ) -> Taken:
         headers = {
             "Content-Type": "text/csv",
-            "Booksan-Ticket": ticket,
             "Booksan-Permit": permit,
             **({"Content-Encoding": encoding} if encoding else {}),
         }
@@ -121,10 +133,9 @@ class ClientApi:
             lambda found: Taken(int(found["rows"]), int(found["rejected"])),
         )
 
-    def end(self, source: str, batches: int, *, ticket: str, permit: str) -> None:
+    def end(self, source: str, batches: int, *, permit: str) -> None:
         path = f"{self._base}/sources/{quote(source, safe='')}/end"
-        headers = {"Booksan-Ticket": ticket, "Booksan-Permit": permit}
-        self._call("POST", path, {"batches": batches}, headers)
+        self._call("POST", path, {"batches": batches}, {"Booksan-Permit": permit})
 
     def status(self, *, seen: str | None = None, wait: float = 0.0, stages: bool = False) -> Status:
         """With `seen` only when the version differs, or when `wait` seconds are over."""

@@ -37,7 +37,10 @@ def client_api(
     token = options.token() if state else options.operator_token()
     urls = options.urls(state.servers if state else ())
     with closing(connect(urls, token, look, options.patience)) as api:
-        yield api.client(id, state.secret if state else None), path
+        if state is None:
+            yield api.client(id, None), None
+        else:
+            yield api.client(id, state.secret, state.ticket), path
 
 
 def results_command(

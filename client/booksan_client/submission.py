@@ -152,16 +152,13 @@ class Submission:
         encoding = None
         if self.plan.compress == "gzip":
             data, encoding = gzip.compress(data, compresslevel=1, mtime=0), "gzip"
-        ticket, permit = self._passes(source)
-        self.api.put(source, number, data, ticket=ticket, permit=permit, encoding=encoding)
+        self.api.put(source, number, data, permit=self._permit(source), encoding=encoding)
 
     def _end(self, source: str, batches: int) -> None:
-        ticket, permit = self._passes(source)
-        self.api.end(source, batches, ticket=ticket, permit=permit)
+        self.api.end(source, batches, permit=self._permit(source))
 
-    def _passes(self, source: str) -> tuple[str, str]:
-        status = self._follower.latest()
-        return status.ticket, status.permits[source]
+    def _permit(self, source: str) -> str:
+        return self._follower.latest().permits[source]
 
     def _wait(self, ready: Callable[[Status], bool]) -> Status:
         while True:

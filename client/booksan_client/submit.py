@@ -246,7 +246,7 @@ class _Submit:
         patience = min(CANCEL_PATIENCE, self.request.server.patience)
         with closing(connect(self.urls, token, self.look, patience)) as api:
             try:
-                api.client(state.id, state.secret).cancel()
+                api.client(state.id, state.secret, state.ticket).cancel()
             except (ServerError, RunGone) as error:
                 self.display.note(f"client {state.id} was left to expire at the server: {error}")
 
