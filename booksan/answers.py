@@ -4,15 +4,14 @@ import csv
 import io
 import itertools
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from booksan.errors import UsageError
 from booksan.files import write_atomically
 from booksan.stages.graph import ColumnType, Query
+from booksan_client.files import existing as existing
 
 Row = tuple[Any, ...]
 
@@ -24,23 +23,6 @@ class Format(StrEnum):
     CSV = "csv"
     JSON = "json"
     PARQUET = "parquet"
-
-
-def existing(path: Path) -> Path:
-    """The path, or the nearest directory above it that is there."""
-    place = path.absolute()
-    while not os.path.lexists(place):
-        place = place.parent
-    return place
-
-
-def check_directory(path: Path) -> None:
-    """Refuses a place where answers could not be written, before hours of work are spent."""
-    place = existing(path)
-    if not place.is_dir():
-        raise UsageError(f"{path}: {place} is not a directory; name another one with --out")
-    if not os.access(place, os.W_OK | os.X_OK):
-        raise UsageError(f"{path}: {place} is not writable; name another one with --out")
 
 
 def write_answer(directory: Path, query: Query, rows: Iterable[Row], form: Format) -> Path:
