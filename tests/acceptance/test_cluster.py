@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from booksan.gateway.uploads import QUEUE_LIMIT
-from booksan.transport.rabbitmq_consumer import HOLD
+from booksan.transport.base import HOLD
 from booksan_client.upload import IN_FLIGHT
 from tests.acceptance.cluster import (
     PARAMS,

@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import typer
 from booksan import errors
 from booksan.cli import app
 from booksan.errors import BooksanError
+from booksan.gateway.config import GatewayConfig
+from booksan.gateway.openapi import document
 from booksan.stages.books import BOOKS
 from booksan.stages.graph import Param
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-COMMANDS = typer.main.get_command(app)
+COMMANDS: Any = typer.main.get_command(app)
 
 
 def options_of(*path: str) -> list[str]:
@@ -35,6 +38,26 @@ def options_of(*path: str) -> list[str]:
 @pytest.mark.parametrize("option", options_of("run"))
 def test_the_readme_tells_of_every_option_of_run(option: str) -> None:
     assert f"{option}" in README
+
+
+@pytest.mark.parametrize("option", options_of("host") + options_of("cluster", "up"))
+def test_the_page_on_the_service_tells_of_every_option_of_hosts(option: str) -> None:
+    assert f"`{option}" in (ROOT / "docs/service.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(GatewayConfig)][6:])
+def test_the_page_on_the_service_tells_of_every_limit(name: str) -> None:
+    assert f"`{name}`" in (ROOT / "docs/service.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", document(GatewayConfig("h", "127.0.0.1:0", "t", {}))["paths"])
+def test_the_page_on_http_tells_of_every_path(path: str) -> None:
+    assert f"{path}`" in (ROOT / "docs/http.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("command", COMMANDS.commands)
+def test_the_readme_tells_of_every_command(command: str) -> None:
+    assert f"booksan {command}" in README
 
 
 @pytest.mark.parametrize("option", options_of("bench", "books"))
