@@ -7,7 +7,7 @@ from booksan.answers import Format
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.parameters import DEFAULT_PAGE, MAX_PAGE
 from booksan.gateway.results import MEDIA_TYPES, PAGE
-from booksan.gateway.schemas import BATCH, CLIENT, FLAG, SCHEMAS, TEXT, Schema, ref
+from booksan.gateway.schemas import BATCH, CLIENT, FLAG, NAMED, SCHEMAS, TEXT, Schema, ref
 
 JSON = "application/json"
 CSV = MEDIA_TYPES[Format.CSV].partition(";")[0]
@@ -90,7 +90,7 @@ def _paths(config: GatewayConfig) -> dict[str, Any]:
                 _TOKEN,
                 {200: _json(ref("Dataset"))},
                 (401, 403, 404, 431, 500),
-                [_path("name", TEXT)],
+                [_path("name", NAMED)],
             )
         },
         "/v1/clients": {"get": _list_clients(), "post": _create()},
@@ -163,7 +163,7 @@ def _events() -> dict[str, Any]:
     return _operation(
         "Every change of the status as server-sent events, `end` at last",
         _OWNER_OR_OPERATOR,
-        {200: _answer({"text/event-stream": {"schema": TEXT}})},
+        {200: _answer({"text/event-stream": {"schema": {}}})},
         _ALWAYS,
         [_id(), _ticket()],
     )
@@ -182,7 +182,7 @@ def _results() -> dict[str, Any]:
         (*_ALWAYS, 409, 422),
         [
             _id(),
-            _path("query", TEXT),
+            _path("query", NAMED),
             _query("format", {"type": "string", "enum": [PAGE, *Format]}),
             *_page(),
             _ticket(),
@@ -199,7 +199,7 @@ def _rejected() -> dict[str, Any]:
         [
             _id(),
             _query("format", {"type": "string", "enum": [PAGE, Format.CSV]}),
-            _query("source", TEXT, "of this source only"),
+            _query("source", NAMED, "of this source only"),
             *_page(),
             _ticket(),
         ],
@@ -224,7 +224,7 @@ def _put(config: GatewayConfig) -> dict[str, Any]:
         (*_WITH_BODY, 409),
         [
             _id(),
-            _path("source", TEXT),
+            _path("source", NAMED),
             _path("n", BATCH),
             _header("Content-Encoding", {"type": "string", "enum": ["gzip", "zstd", "identity"]}),
             _ticket(),
@@ -240,7 +240,7 @@ def _end() -> dict[str, Any]:
         _OWNER,
         {200: _json(ref("Nothing"))},
         (*_WITH_BODY, 409),
-        [_id(), _path("source", TEXT), _ticket(), _permit()],
+        [_id(), _path("source", NAMED), _ticket(), _permit()],
         body={JSON: {"schema": ref("End")}},
     )
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from booksan.gateway.parameters import MAX_NUMBER
+from booksan.gateway.parameters import MAX_NUMBER, NAME
 from booksan.spec import CLIENT_ID
 
 Schema = dict[str, Any]
@@ -11,6 +11,7 @@ TEXT: Schema = {"type": "string"}
 FLAG: Schema = {"type": "boolean"}
 COUNT: Schema = {"type": "integer", "minimum": 0}
 CLIENT: Schema = {"type": "string", "pattern": f"^{CLIENT_ID.pattern}$"}
+NAMED: Schema = {"type": "string", "pattern": f"^{NAME.pattern}$"}
 BATCH: Schema = {"type": "integer", "minimum": 0, "maximum": MAX_NUMBER}
 
 
