@@ -34,6 +34,9 @@ _FIRST_PAUSE = 0.1
 _MOST_PAUSE = 10.0
 #: Seconds between two looks at whether waiting still makes sense.
 _LOOK = 0.1
+#: Seconds that a request is in trouble before the user hears of it, and until the next time.
+TELL_AFTER = 5.0
+TELL_AGAIN = 60.0
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,23 @@ class Limits:
     no_space: float = NO_SPACE_PATIENCE
     internal: float = INTERNAL_PATIENCE
     most_pause: float = _MOST_PAUSE
+
+
+class Trouble:
+    """Tells why nothing moves, now and then, for all threads together."""
+
+    def __init__(self, tell: Callable[[str], object]) -> None:
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._not_before = 0.0
+
+    def about(self, cause: str) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if now < self._not_before:
+                return
+            self._not_before = now + TELL_AGAIN
+        self._tell(f"waiting for a server ({cause})")
 
 
 @dataclass
@@ -75,10 +95,12 @@ class Caller:
         *,
         limits: Limits | None = None,
         while_waiting: Callable[[], object] = lambda: None,
+        trouble: Trouble | None = None,
     ) -> None:
         self.servers = servers
         self.limits = limits or Limits()
         self.while_waiting = while_waiting
+        self._trouble = trouble
         self._headers = dict(headers)
         self._wire = Wire()
         self._owner = threading.get_ident()
@@ -87,7 +109,7 @@ class Caller:
 
     def another(self) -> "Caller":
         """One for the same servers that can be closed alone."""
-        return Caller(self.servers, self._headers, limits=self.limits)
+        return Caller(self.servers, self._headers, limits=self.limits, trouble=self._trouble)
 
     def stop(self) -> None:
         """Requests that are under way, or are waiting, end with Interrupted."""
@@ -159,6 +181,8 @@ class Caller:
     def _check_patience(self, tries: _Tries) -> None:
         now = time.monotonic()
         same = now - tries.started
+        if self._trouble is not None and same > TELL_AFTER:
+            self._trouble.about(tries.cause)
         if tries.status == 507 and same > min(self.limits.no_space, self.limits.patience):
             raise NoSpace(
                 f"no space left at the server ({tries.cause}); when there is room, the same "

@@ -48,7 +48,19 @@ Patience = Annotated[
         min=0, metavar="SECONDS", help="Give up after so long without any success at any server."
     ),
 ]
-Client = Annotated[str, typer.Argument(metavar="CLIENT", help="The client's id.")]
+
+
+def _own_clients(incomplete: str) -> list[str]:
+    """For the shell's completion."""
+    from booksan_client.state import known_clients
+
+    return [state.id for _, state in known_clients() if state.id.startswith(incomplete)]
+
+
+Client = Annotated[
+    str,
+    typer.Argument(metavar="CLIENT", help="The client's id.", autocompletion=_own_clients),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")
 ]
@@ -133,7 +145,12 @@ def submit(
 def status(
     client: Annotated[
         str | None,
-        typer.Argument(metavar="[CLIENT]", help="Its id.", show_default="all of yours"),
+        typer.Argument(
+            metavar="[CLIENT]",
+            help="Its id.",
+            show_default="all of yours",
+            autocompletion=_own_clients,
+        ),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Go on showing it until the run is done or failed.")

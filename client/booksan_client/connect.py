@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from booksan_client.api import Api
-from booksan_client.caller import PATIENCE, Caller, Limits
+from booksan_client.caller import PATIENCE, Caller, Limits, Trouble
 from booksan_client.credentials import OPERATOR_TOKEN, TOKEN, authorization, read_token
 from booksan_client.errors import Interrupted, UsageError
 from booksan_client.servers import Servers
@@ -61,6 +61,14 @@ def connect(
     token: str | None,
     look: Callable[[], object],
     patience: float = PATIENCE,
+    tell: Callable[[str], object] | None = None,
 ) -> Api:
-    limits = Limits(patience=patience)
-    return Api(Caller(Servers(urls), authorization(token), limits=limits, while_waiting=look))
+    """`look` raises to end the waiting for a server; `tell` hears why it takes so long."""
+    caller = Caller(
+        Servers(urls),
+        authorization(token),
+        limits=Limits(patience=patience),
+        while_waiting=look,
+        trouble=Trouble(tell) if tell else None,
+    )
+    return Api(caller)

@@ -24,7 +24,10 @@ from booksan_client.submit import check_choice
 
 @contextmanager
 def client_api(
-    id: str, options: ServerOptions, look: Callable[[], object]
+    id: str,
+    options: ServerOptions,
+    look: Callable[[], object],
+    tell: Callable[[str], object] | None = None,
 ) -> Iterator[tuple[ClientApi, Path | None]]:
     """The calls for a client, and its directory if it is one of this user's."""
     known = find_client(id)
@@ -36,7 +39,7 @@ def client_api(
     path, state = known or (None, None)
     token = options.token() if state else options.operator_token()
     urls = options.urls(state.servers if state else ())
-    with closing(connect(urls, token, look, options.patience)) as api:
+    with closing(connect(urls, token, look, options.patience, tell)) as api:
         if state is None:
             yield api.client(id, None), None
         else:
@@ -51,7 +54,7 @@ def results_command(
         check_choice("format", form, FORMATS)
         look = interrupted_by(stopping)
         display = RunDisplay(err, None if as_json else PatientConsole())
-        with closing(display), client_api(id, options, look) as (api, path):
+        with closing(display), client_api(id, options, look, display.note) as (api, path):
             out.mkdir(parents=True, exist_ok=True)
             directory = ClientDirectory.open(path) if path else None
             try:

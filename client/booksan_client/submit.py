@@ -150,8 +150,8 @@ class _Submit:
         request = self.request
         request.check()
         self.urls = request.server.urls()
-        api = connect(self.urls, request.server.token(), self.look, request.server.patience)
-        with closing(api):
+        patience, tell = request.server.patience, self.display.note
+        with closing(connect(self.urls, request.server.token(), self.look, patience, tell)) as api:
             dataset = _described(api, request.dataset)
             dataset.check_files(len(request.files))
             params = dataset.parse_params(request.settings)

@@ -71,7 +71,9 @@ class Wire:
     def __init__(self) -> None:
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._all: set[http.client.HTTPConnection] = set()
+        #: Connections that no request is using now.
+        self._idle: set[http.client.HTTPConnection] = set()
+        self._busy: set[http.client.HTTPConnection] = set()
         self._closed = False
 
     def send(self, server: str, request: Request, sink: Callable[[], Sink] | None = None) -> Reply:
@@ -87,15 +89,18 @@ class Wire:
         return self._exchange(server, self._connect(server), request, sink)
 
     def close(self) -> None:
-        """Ends what is under way in any thread; their connections are shut before they are closed,
-        so that a thread that waits on one wakes up."""
+        """Ends what is under way in any thread.
+
+        A connection in use is shut, so that the thread that waits on it wakes up and closes it.
+        """
         with self._lock:
             self._closed = True
-            connections, self._all = self._all, set()
-        for connection in connections:
-            if connection.sock is not None:
-                with suppress(OSError):
-                    connection.sock.shutdown(socket.SHUT_RDWR)
+            idle, self._idle = self._idle, set()
+            for connection in self._busy:
+                if connection.sock is not None:
+                    with suppress(OSError):
+                        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
+        for connection in idle:
             connection.close()
 
     def _kept(self) -> dict[str, http.client.HTTPConnection]:
@@ -123,20 +128,10 @@ class Wire:
         except NETWORK_ERRORS as error:
             connection.close()
             raise Broken(_words(error)) from error
-        with self._lock:
-            if self._closed:
-                connection.close()
-                raise Broken("the connection was closed")
-            self._all.add(connection)
+        # A connection that was shut must not open itself again.
+        connection.auto_open = 0
         self._kept()[server] = connection
         return connection
-
-    def _drop(self, server: str) -> None:
-        connection = self._kept().pop(server, None)
-        if connection is not None:
-            with self._lock:
-                self._all.discard(connection)
-            connection.close()
 
     def _exchange(
         self,
@@ -145,24 +140,39 @@ class Wire:
         request: Request,
         sink: Callable[[], Sink] | None,
     ) -> Reply:
+        with self._lock:
+            self._idle.discard(connection)
+            self._busy.add(connection)
+            closed = self._closed
         whole = False
         try:
+            if closed:
+                raise Broken("the connection was closed")
             answer = self._ask(server, connection, request)
             body = _read_into(answer, sink()) if sink and answer.status == 200 else _read(answer)
             whole = not answer.will_close
             headers = {name.lower(): value for name, value in answer.getheaders()}
             return Reply(answer.status, headers, body)
         finally:
-            if not whole:
-                self._drop(server)
+            self._put_back(server, connection, whole)
+
+    def _put_back(self, server: str, connection: http.client.HTTPConnection, whole: bool) -> None:
+        """Only a connection whose last answer was read to its end can serve again."""
+        with self._lock:
+            self._busy.discard(connection)
+            keep = whole and not self._closed
+            if keep:
+                self._idle.add(connection)
+        if not keep:
+            self._kept().pop(server, None)
+            connection.close()
 
     def _ask(
         self, server: str, connection: http.client.HTTPConnection, request: Request
     ) -> http.client.HTTPResponse:
         try:
-            if connection.sock is None:
-                raise Broken("the connection was closed", closed=True)
-            connection.sock.settimeout(request.timeout)
+            if connection.sock is not None:
+                connection.sock.settimeout(request.timeout)
             path = urlsplit(server).path + request.path
             try:
                 connection.request(

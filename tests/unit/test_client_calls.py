@@ -1,6 +1,10 @@
 """A call ends with an answer or with an error that says why, however the servers behave."""
 
+import shutil
 import socket
+import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import booksan_client
 from booksan_client.api import Api
-from booksan_client.caller import Caller, Limits
+from booksan_client.caller import Caller, Limits, Trouble
 from booksan_client.credentials import authorization, read_token
 from booksan_client.errors import (
     Interrupted,
@@ -288,3 +293,58 @@ def test_a_file_that_holds_no_token_is_refused_without_telling_what_it_holds(
     with pytest.raises(UsageError, match="holds no token") as caught:
         read_token(file, "BOOKSAN_TOKEN")
     assert "two" not in str(caught.value)
+
+
+def test_somebody_who_waits_hears_why(
+    gateway: FakeGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("booksan_client.caller.TELL_AFTER", 0.1)
+    told: list[str] = []
+
+    def enough() -> None:
+        if told:
+            gateway.fault = lambda seen: None
+
+    gateway.fault = lambda seen: error(429, "full_house")
+    servers = Servers([gateway.url])
+    caller = Caller(servers, {}, limits=QUICK, while_waiting=enough, trouble=Trouble(told.append))
+    with closing(Api(caller)) as api:
+        assert api.health()["status"] == "ok"
+    assert told == [f"waiting for a server ({gateway.url}: it is full_house)"]
+
+
+def test_a_server_is_reached_by_https_if_its_certificate_is_trusted(
+    gateway: FakeGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    _make_certificate(certificate, key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    gateway._server.socket = context.wrap_socket(gateway._server.socket, server_side=True)
+    url = f"https://localhost:{gateway.port}"
+    with api_of(url, limits=Limits(patience=0.2)) as api, pytest.raises(ServerError, match="cert"):
+        api.health()
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    with api_of(url) as api:
+        assert api.health()["status"] == "ok"
+
+
+def _make_certificate(certificate: Path, key: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
+    command += ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+def test_the_client_needs_nothing_of_the_rest_of_booksan() -> None:
+    root = Path(booksan_client.__file__).parent
+    names = [f"booksan_client.{path.stem}" for path in root.glob("[!_]*.py")]
+    program = f"import sys, {', '.join(names)}\nprint(*sys.modules)"
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stdout.split()}
+    assert len(names) > 15
+    assert not loaded & {"booksan", "polars", "httpx", "requests", "psutil", "numpy"}
