@@ -1,17 +1,17 @@
 """The cluster's own RabbitMQ: a keeper that starts the node and brings it back."""
 
 import json
-import os
 import signal
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from booksan.broker.leftovers import end_leftovers
 from booksan.broker.server import require_server
 from booksan.cluster.places import make_private
-from booksan.cluster.processes import ProcessId, is_alive, send, spawn, wait_gone
+from booksan.cluster.processes import ProcessId, is_alive, send, spawn, uninterrupted, wait_gone
 from booksan.cluster.record import BrokerRecord
 from booksan.errors import BooksanError
 from booksan.supervisor.handle import _with_package as with_package
@@ -24,7 +24,7 @@ KEEPER_LOG = "keeper.log"
 END_SECONDS = 30.0
 
 
-def start_broker(record: BrokerRecord, seconds: float) -> None:
+def start_broker(record: BrokerRecord, env: Mapping[str, str], seconds: float) -> None:
     """Start the keeper and wait until its node takes messages."""
     require_server()
     directory = Path(record.directory)
@@ -33,7 +33,8 @@ def start_broker(record: BrokerRecord, seconds: float) -> None:
     offset = size(log)
     command = [sys.executable, "-P", "-m", "booksan.broker", str(directory)]
     command += ["--port", str(record.port)]
-    record.keeper = spawn(command, log, with_package(os.environ), directory)
+    with uninterrupted():
+        record.keeper = spawn(command, log, with_package(env), directory)
     deadline = time.monotonic() + seconds
     while not _is_ready(record):
         if not is_alive(record.keeper):

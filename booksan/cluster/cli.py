@@ -1,6 +1,7 @@
 """The commands `booksan host` and `booksan cluster ...`."""
 
 import json
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -114,6 +115,8 @@ def up(
         raise UsageError("--any-ports and --port-base exclude each other")
     topology = load_topology(config)
     directory = _directory(topology.name, data_dir)
+    # As Ctrl-C does: what was started is stopped again.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     options = UpOptions(with_broker, any_ports, port_base, wait)
     record = start_cluster(directory, topology, options, typer.echo)
     for plan in record.hosts.values():
@@ -150,13 +153,12 @@ def down(
     from booksan.cluster.down import down as stop_cluster
 
     directory = _existing(config, data_dir)
-    record = stop_cluster(directory, wipe=wipe)
-    if record is None:
+    if not stop_cluster(directory, wipe=wipe):
         typer.echo(f"booksan: no cluster in {directory}", err=True)
     elif wipe:
-        typer.echo(f"the cluster {record.name} is stopped and its data removed")
+        typer.echo(f"the cluster in {directory} is stopped and its data removed")
     else:
-        typer.echo(f"the cluster {record.name} is stopped; its data is kept in {directory}")
+        typer.echo(f"the cluster is stopped; its data is kept in {directory}")
 
 
 def _directory(name: str, data_dir: Path | None) -> Path:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from booksan.broker.leftovers import end_leftovers
 from booksan.cluster import broker
 from booksan.cluster.places import locked
-from booksan.cluster.processes import send, wait_gone
-from booksan.cluster.record import ClusterRecord, HostRecord, read_record, write_record
+from booksan.cluster.processes import marked, send, wait_gone
+from booksan.cluster.record import HostRecord, read_record, write_record
 from booksan.errors import BooksanError
 from booksan.supervisor.locks import GENERATION_TIMEOUT, workers_alive
 
@@ -45,18 +46,32 @@ def _wait_for_workers(data_dir: Path) -> None:
         time.sleep(0.02)
 
 
-def down(directory: Path, *, wipe: bool) -> ClusterRecord | None:
-    """What was there; None if there is no cluster."""
+def down(directory: Path, *, wipe: bool) -> bool:
+    """False if there is no cluster."""
     if not directory.is_dir():
-        return None
+        return False
     with locked(directory):
         record = read_record(directory)
-        if record is None:
-            return None
-        stop_hosts(record.hosts.values())
-        if record.broker is not None:
-            broker.stop_broker(record.broker)
-        write_record(directory, record)
+        if record is not None:
+            stop_hosts(record.hosts.values())
+            if record.broker is not None:
+                broker.stop_broker(record.broker)
+            write_record(directory, record)
+        strays = _end_strays(directory)
+        if record is None and not strays:
+            return False
         if wipe:
             shutil.rmtree(directory)
-    return record
+    return True
+
+
+def _end_strays(directory: Path) -> bool:
+    """What an `up` started that was killed before it could write it down."""
+    strays = marked(directory)
+    for process in strays:
+        send(process, signal.SIGTERM)
+    for process in wait_gone(strays, DRAIN_SECONDS):
+        send(process, signal.SIGKILL)
+    wait_gone(strays, GENERATION_TIMEOUT)
+    end_leftovers(directory / "broker")
+    return bool(strays)

@@ -6,14 +6,17 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import psutil
 
 from booksan.supervisor.locks import HOST_LOCK
+
+#: The variable by which the processes of a cluster are known to be of its directory.
+MARK = "BOOKSAN_CLUSTER"
 
 #: Seconds between two looks at a process that cannot be waited on.
 _LOOK_AGAIN = 0.02
@@ -95,6 +98,35 @@ def supervisor_of(data_dir: Path) -> ProcessId | None:
     finally:
         os.close(descriptor)
     return None
+
+
+def marked(directory: Path) -> list[ProcessId]:
+    """All processes of a cluster, also those that nobody wrote down."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            ours = process.environ().get(MARK) == str(directory)
+        except (psutil.Error, OSError):
+            # Gone, or of another user, whose processes are not ours to end.
+            continue
+        if ours and (one := identify(process.pid)):
+            found.append(one)
+    return found
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Hold Ctrl-C and SIGTERM back: what is started must be known before anybody stops."""
+    came: list[int] = []
+    signums = (signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.signal(one, lambda found, _: came.append(found)) for one in signums}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def spawn(command: Sequence[str], log: Path, env: Mapping[str, str], directory: Path) -> ProcessId:

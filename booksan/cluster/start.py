@@ -28,7 +28,7 @@ from booksan.cluster.prepare import (
     some,
     supervisor_command,
 )
-from booksan.cluster.processes import spawn
+from booksan.cluster.processes import MARK, spawn, uninterrupted
 from booksan.cluster.record import (
     BrokerRecord,
     ClusterRecord,
@@ -71,11 +71,14 @@ class Start:
             _check_left_out(known, topology)
         self.known = known
         self.topology, self.record = self._plan(topology, known)
+        self.environment = {**os.environ, MARK: str(directory)}
         self.started: list[Starting] = []
         self.started_broker = False
 
     def run(self) -> list[str]:
         """The names of the hosts that were started, all at work."""
+        # Before anything is started: `down` must find it, whatever happens to this process.
+        write_record(self.directory, self.record)
         try:
             self._start_broker()
             self._start_hosts()
@@ -97,7 +100,7 @@ class Start:
         record = ClusterRecord(
             name=topology.name,
             topology=topology.as_dict(),
-            queues="",
+            queues=known.queues if known else "",
             moved=moved,
             hosts={host.name: self._host_record(host) for host in topology.hosts.values()},
             broker=place,
@@ -132,7 +135,7 @@ class Start:
         if place is None or broker.keeper_of(place):
             return
         self.started_broker = True
-        broker.start_broker(place, self.options.wait)
+        broker.start_broker(place, self.environment, self.options.wait)
         write_record(self.directory, self.record)
 
     def _start_hosts(self) -> None:
@@ -145,7 +148,8 @@ class Start:
             _check_ports(host)
             prepare(setup)
         write_record(self.directory, self.record)
-        env = host_environment({**os.environ, OPERATOR_TOKEN: self._operator_token()}, queues)
+        given = {**self.environment, OPERATOR_TOKEN: self._operator_token()}
+        env = host_environment(given, queues)
         for setup in setups:
             self._start_host(setup, env)
 
@@ -155,9 +159,10 @@ class Start:
         record = self.record.hosts[setup.name]
         starting = Starting(setup.name, record, size(logs / SUPERVISOR_LOG))
         command = supervisor_command(setup.data_dir)
-        record.process = spawn(command, logs / SUPERVISOR_LOG, env, setup.data_dir)
-        self.started.append(starting)
-        write_record(self.directory, self.record)
+        with uninterrupted():
+            record.process = spawn(command, logs / SUPERVISOR_LOG, env, setup.data_dir)
+            self.started.append(starting)
+            write_record(self.directory, self.record)
 
     def _setup(self, host: HostPlan, queues: str) -> HostSetup:
         secret = read_secret(os.environ, None) or load_secret(self.directory)
@@ -206,10 +211,11 @@ class Start:
 
     def _undo(self) -> None:
         """What this `up` started is stopped again; what ran before goes on."""
-        stop_hosts([host.record for host in self.started])
-        if self.started_broker and self.record.broker is not None:
-            broker.stop_broker(self.record.broker)
-        write_record(self.directory, self.record)
+        with uninterrupted():
+            stop_hosts([host.record for host in self.started])
+            if self.started_broker and self.record.broker is not None:
+                broker.stop_broker(self.record.broker)
+            write_record(self.directory, self.record)
 
 
 def up(

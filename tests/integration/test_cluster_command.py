@@ -133,6 +133,22 @@ def test_queues_that_cannot_be_reached_fail_the_start(place: Place) -> None:
     assert not place.processes()
 
 
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_start_that_is_interrupted_leaves_nothing_behind_that_down_does_not_end(
+    place: Place, signum: signal.Signals
+) -> None:
+    words = ["cluster", "up", str(two_hosts(place.root)), "--any-ports"]
+    logs = place.state / "booksan/clusters/two/hosts/alpha/logs/supervisor.log"
+    with place.started(words) as process:
+        wait_until(logs.exists)
+        process.send_signal(signum)
+        code = process.wait(PATIENCE)
+    assert code in (1, 130, -signum)
+    if signum is signal.SIGKILL:
+        assert command(place, "cluster", "down").code == 0
+    assert not place.processes()
+
+
 def test_a_running_cluster_is_not_given_another_topology(place: Place) -> None:
     config = two_hosts(place.root)
     up(place, config, "--any-ports")
