@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from booksan.errors import TransportError
 from booksan.transport.rabbitmq_address import BrokerAddress
-from booksan.transport.rabbitmq_link import Link, explain, refuse, settle
+from booksan.transport.rabbitmq_link import CLOSE_SECONDS, Link, explain, refuse, settle
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class Channel:
             raw.close()
 
         if self.closed is None and self._link.lost is None:
-            self.ask(begin)
+            self._link.wait(self.begin(begin), CLOSE_SECONDS)
 
     def _open(self, connection: Any, opened: Future[Any]) -> None:
         raw = connection.channel(on_open_callback=lambda raw: settle(opened, raw))

@@ -20,6 +20,7 @@ from booksan.transport.rabbitmq_lock import ConsumerLock, busy
 class RabbitMQConsumer(Consumer):
     def __init__(self, link: Link, address: BrokerAddress, queue: str) -> None:
         self._name = address.queue_name(queue)
+        self._link = link
         # None wakes. The queue is one that signal handlers may use too.
         self._inbox: SimpleQueue[tuple[int, bytes] | TransportError | None] = SimpleQueue()
         self._id = secrets.token_hex(4)
@@ -52,8 +53,7 @@ class RabbitMQConsumer(Consumer):
         deadline = time.monotonic() + timeout
         self._collect(0)
         while True:
-            if self._lost is not None:
-                raise TransportError(str(self._lost))
+            self._check()
             if self._woken:
                 self._woken = False
                 return []
@@ -65,19 +65,17 @@ class RabbitMQConsumer(Consumer):
             self._collect(left)
 
     def acknowledge(self, deliveries: Iterable[Delivery]) -> None:
-        tags = [self._take_back(delivery) for delivery in deliveries]
-        if not tags:
-            return
-
-        def start(raw: Any, future: Future[None]) -> None:
-            self._acknowledge(raw, tags)
-            # Acknowledgements are not answered, but requests are dealt with in turn: with the
-            # answer to this one, which changes nothing, the broker has taken them.
-            self._ask_for_prefetch(raw, future)
-
-        self._channel.ask(start)
-        for tag in tags:
-            del self._held[self._tag(tag)]
+        tags: list[int] = []
+        for delivery in deliveries:
+            tag = self._held.get(delivery.tag)
+            if tag is None or tag in tags:
+                raise TransportError(
+                    f"cannot acknowledge {delivery.tag} of {self._name}: "
+                    "this consumer does not hold it"
+                )
+            tags.append(tag)
+        if tags:
+            self._settle(tags)
 
     def wake(self) -> None:
         self._inbox.put(None)
@@ -95,6 +93,23 @@ class RabbitMQConsumer(Consumer):
     @property
     def alive(self) -> bool:
         return not self._closed and self._channel.closed is None
+
+    def _check(self) -> None:
+        if self._lost is not None:
+            raise TransportError(str(self._lost))
+        if self._link.lost is not None:
+            raise TransportError(self._link.lost)
+
+    def _settle(self, tags: list[int]) -> None:
+        def start(raw: Any, future: Future[None]) -> None:
+            self._acknowledge(raw, tags)
+            # Acknowledgements are not answered, but requests are dealt with in turn: with the
+            # answer to this one, which changes nothing, the broker has taken them.
+            self._ask_for_prefetch(raw, future)
+
+        self._channel.ask(start)
+        for tag in tags:
+            del self._held[self._tag(tag)]
 
     def _ask_for_prefetch(self, raw: Any, future: Future[None]) -> None:
         raw.basic_qos(prefetch_count=HOLD, callback=lambda _: settle(future, None))
@@ -139,13 +154,6 @@ class RabbitMQConsumer(Consumer):
     def _tag(self, number: int) -> str:
         """Numbers begin anew with each consumer, so they alone do not tell whose they are."""
         return f"{self._id}-{number}"
-
-    def _take_back(self, delivery: Delivery) -> int:
-        if delivery.tag not in self._held:
-            raise TransportError(
-                f"cannot acknowledge {delivery.tag} of {self._name}: this consumer does not hold it"
-            )
-        return self._held[delivery.tag]
 
     def _acknowledge(self, raw: Any, tags: list[int]) -> None:
         """In one word if they are the oldest of those handed out: others are younger."""

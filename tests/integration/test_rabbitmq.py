@@ -240,7 +240,7 @@ def test_under_an_alarm_publishers_wait_while_consumers_go_on(
             (delivery,) = consumer.receive(1, MIB, SOON)
             consumer.acknowledge([delivery])
             assert delivery.body == b"before"
-            assert patient.depth("work") == Depth(0, 0)
+            check_depth(patient, "work", Depth(0, 0))
         assert waiting.is_alive()
     waiting.join(SOON)
     assert drain(patient, "work") == [b"during"]
@@ -284,8 +284,8 @@ def test_nothing_is_left_of_a_closed_transport(new_transport: Callable[..., Rabb
     assert len(psutil.Process().net_connections()) > connections
     transport.close()
     assert set(threading.enumerate()) <= before
-    assert len(psutil.Process().net_connections()) == connections
-    assert psutil.Process().num_fds() == descriptors
+    assert len(psutil.Process().net_connections()) <= connections
+    assert psutil.Process().num_fds() <= descriptors
 
 
 def test_depth_estimates_bytes_from_what_was_published(transport: RabbitMQ) -> None:
