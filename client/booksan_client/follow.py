@@ -8,9 +8,11 @@ from typing import Self
 from booksan_client.api import LONGEST_WAIT, ClientApi
 from booksan_client.status import Status
 
-#: Seconds from one status to the next: while batches go out, and while something is waited for.
+#: Seconds from one status to the next while batches go out.
 CALM = 0.5
+#: The same while something is waited for: at first, and as a share of the time it took so far.
 EAGER = 0.02
+EAGER_SHARE = 0.05
 #: Seconds between two statuses with all stages, which ask all hosts: for bars, and for stalls.
 STAGES_SHOWN = 0.5
 STAGES = 30.0
@@ -23,7 +25,8 @@ class Follower:
         self._api = api.apart()
         self._latest = first
         self._show_stages = show_stages
-        self._eager = False
+        #: Since when something is waited for, on the monotonic clock.
+        self._eager_since: float | None = None
         self._error: Exception | None = None
         self._news = threading.Condition()
         self._stopped = threading.Event()
@@ -55,14 +58,18 @@ class Follower:
     def wait_for_news(self, seen: Status, seconds: float) -> None:
         """Until there is another status than `seen`, for that long at most."""
         with self._news:
-            self._eager = True
-            self._news.notify_all()
             self._news.wait_for(lambda: self._error or self._latest is not seen, seconds)
+
+    def hurry(self) -> None:
+        """From now on something is waited for."""
+        with self._news:
+            self._eager_since = time.monotonic()
+            self._news.notify_all()
 
     def calm_down(self) -> None:
         """Nobody waits for anything that a status could tell."""
         with self._news:
-            self._eager = False
+            self._eager_since = None
 
     def _follow(self) -> None:
         stages_at = time.monotonic()
@@ -96,7 +103,8 @@ class Follower:
     def _pause(self) -> None:
         """Ends early when somebody begins to wait."""
         with self._news:
-            if self._eager:
-                self._news.wait_for(self._stopped.is_set, EAGER)
-            else:
-                self._news.wait_for(lambda: self._eager or self._stopped.is_set(), CALM)
+            since = self._eager_since
+            pause = CALM
+            if since is not None:
+                pause = min(CALM, max(EAGER, EAGER_SHARE * (time.monotonic() - since)))
+            self._news.wait_for(lambda: self._eager_since != since or self._stopped.is_set(), pause)

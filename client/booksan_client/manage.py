@@ -92,6 +92,7 @@ def _results(collector: Collector, display: RunDisplay) -> Summary:
         )
     display.begin((), resumed=False)
     with Follower(collector.api, status, show_stages=display.shows_stages) as follower:
+        follower.hurry()
         while True:
             collector.look()
             if status.failed is not None:

@@ -161,6 +161,7 @@ class Submission:
         return self._follower.latest().permits[source]
 
     def _wait(self, ready: Callable[[Status], bool]) -> Status:
+        self._follower.hurry()
         while True:
             status = self._look_around()
             if ready(status):
