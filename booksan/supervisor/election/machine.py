@@ -1,0 +1,379 @@
+"""The bully algorithm as a pure state machine: messages and time in, actions out.
+
+    FOLLOWER --silence--> ELECTING --nobody above answers--> CLAIMING --all agree--> LEADER
+        ^                     |                                  |                      |
+        |                     '-----ALIVE----> AWAITING <--ALIVE-'                      |
+        '------------------ COORDINATOR or HEARTBEAT of a higher host ------------------'
+
+Three rules keep two leaders from acting at once; docs/election.md argues why they suffice.
+
+1. Before a host leads, every other host has agreed to its term, or is absent (silent for longer
+   than a lease lasts), or has had a message's time and a lease to stop.
+2. Whoever leads or claims the lead stops when it sees a later term, whoever says it.
+3. Whose loop stood still for a lease begins anew, before it looks at anything else.
+"""
+
+from collections.abc import Callable, Collection
+from enum import Enum, auto
+
+from booksan.supervisor.election.actions import (
+    Action,
+    BecomeLeader,
+    PersistTerm,
+    Send,
+    StepDown,
+)
+from booksan.supervisor.election.claim import Claim, Contacts
+from booksan.supervisor.election.health import Health
+from booksan.supervisor.election.messages import Kind, Message, Term
+from booksan.supervisor.election.timing import Timing
+
+_NEVER = float("inf")
+
+
+class Role(Enum):
+    #: Follows a leader, or has just begun.
+    FOLLOWER = auto()
+    #: Has asked those above, and waits for an answer.
+    ELECTING = auto()
+    #: Somebody above is alive; waits for its COORDINATOR.
+    AWAITING = auto()
+    #: Waits until nobody else can be acting.
+    CLAIMING = auto()
+    LEADER = auto()
+    #: Is being stopped, and only says so.
+    LEFT = auto()
+
+
+class Election:
+    """One host's part, for one life of its process."""
+
+    def __init__(
+        self, host: int, hosts: Collection[int], term: Term, nonce: int, timing: Timing, now: float
+    ) -> None:
+        """`hosts`: all of the cluster. `term`: the last persisted. `nonce`: random, 63 bits."""
+        self.host = host
+        self.role = Role.FOLLOWER
+        self.term = term
+        self.leader: int | None = None
+        self._timing = timing
+        self._others = tuple(sorted(other for other in hosts if other != host))
+        self._counter = term.counter
+        self._nonce = nonce
+        self._contacts = Contacts(timing, self._others, now)
+        self._ran = now
+        #: When the role has something to do next, and when it asks again.
+        self._deadline = now
+        self._retry_at = _NEVER
+        self._claim = Claim(timing, 0, now)
+        self._asked = 0
+        self._first_beat = 0
+        self._health = Health(timing, (), now)
+        self._farewells = 0
+        self._handlers: dict[Kind, Callable[[Message, float, list[Action]], None]] = {
+            Kind.ELECTION: self._on_election,
+            Kind.ALIVE: self._on_alive,
+            Kind.COORDINATOR: self._on_coordinator,
+            Kind.AGREED: self._on_agreed,
+            Kind.HEARTBEAT: self._on_heartbeat,
+            Kind.PONG: self._on_pong,
+            Kind.LEAVING: self._on_leaving,
+        }
+        self._turns: dict[Role, Callable[[float, list[Action]], None]] = {
+            Role.FOLLOWER: self._elect_when_due,
+            Role.ELECTING: self._turn_electing,
+            Role.AWAITING: self._elect_when_due,
+            Role.CLAIMING: self._turn_claiming,
+            Role.LEADER: self._turn_leading,
+            Role.LEFT: self._turn_left,
+        }
+
+    # What the caller asks.
+
+    def acts(self, now: float) -> bool:
+        """Whether this host may act as the leader now; to be asked before each act."""
+        return self.role is Role.LEADER and now < self.lease_end
+
+    @property
+    def lease_end(self) -> float:
+        return self._ran + self._timing.lease
+
+    @property
+    def suspected(self) -> frozenset[int]:
+        """The hosts that do not answer this leader."""
+        leads = self.role is Role.LEADER
+        return frozenset(self._health.suspected) if leads else frozenset()
+
+    @property
+    def left(self) -> frozenset[int]:
+        """The hosts that said that they are being stopped, and were not heard in a new life."""
+        return frozenset(self._contacts.left)
+
+    def next_due(self) -> float:
+        """When `tick` has something to do, if no message comes before."""
+        # A loop that sleeps for longer could not tell its own sleep from standing still.
+        due = min(self._deadline, self._retry_at, self._ran + self._timing.heartbeat)
+        if self.role is Role.LEADER:
+            return min(due, self._health.next_due())
+        if self.role is Role.CLAIMING:
+            return min(due, self._claim.clear_from(self._contacts))
+        return due
+
+    # What the caller tells.
+
+    def tick(self, now: float) -> list[Action]:
+        """One turn of the loop, after all messages that had arrived were handled."""
+        out: list[Action] = []
+        self._check_lease(now, out)
+        self._ran = now
+        self._turns[self.role](now, out)
+        return out
+
+    def handle(self, message: Message, now: float) -> list[Action]:
+        out: list[Action] = []
+        sender = message.sender
+        if sender not in self._contacts.heard:
+            return out
+        self._check_lease(now, out)
+        if self.role is Role.LEFT:
+            if message.kind is not Kind.LEAVING:
+                self._send(out, sender, Kind.LEAVING, echo=message.nonce)
+            return out
+        if self._contacts.hear(sender, message.boot, now):
+            self._health.returned(sender, now)
+        if sender in self._contacts.left and message.kind is not Kind.LEAVING:
+            return out
+        self._see_term(message, now, out)
+        self._handlers[message.kind](message, now, out)
+        return out
+
+    def leave(self, now: float) -> list[Action]:
+        """This host is being stopped: it leads no more, and nobody shall wait for it."""
+        out: list[Action] = []
+        self._stop_acting("this host is being stopped", out)
+        self._enter(Role.LEFT, None, now)
+        self._farewells = 0
+        self._turn_left(now, out)
+        return out
+
+    def cannot_persist(self, persisted: Term, now: float, pause: float) -> list[Action]:
+        """The disk refused a term: nothing of it was said, and this host waits."""
+        self.term = persisted
+        return self.begin_anew(now, "the term cannot be written", pause)
+
+    def begin_anew(self, now: float, reason: str, pause: float = 0.0) -> list[Action]:
+        """As after a start, and elect after the pause: for a host that lost track."""
+        out: list[Action] = []
+        self._stop_acting(reason, out)
+        if self.role is not Role.LEFT:
+            self._enter(Role.FOLLOWER, None, now + pause)
+            self._contacts.listen_anew(now)
+        self._ran = now
+        return out
+
+    # Rules 2 and 3.
+
+    def _check_lease(self, now: float, out: list[Action]) -> None:
+        if now >= self.lease_end:
+            stood = now - self._ran
+            out += self.begin_anew(now, f"the loop stood still for {stood:.1f} s")
+
+    def _see_term(self, message: Message, now: float, out: list[Action]) -> None:
+        if message.term <= self.term:
+            return
+        self._counter = max(self._counter, message.term.counter)
+        if self.role not in (Role.LEADER, Role.CLAIMING):
+            return
+        self._stop_acting(f"host {message.sender} knows a later term", out)
+        if message.sender > self.host:
+            self._enter(Role.AWAITING, None, now + self._timing.coordinator)
+        else:
+            # Those above have heard of this host all the time: no need to ask them again.
+            self._claim_lead(now, out)
+
+    def _stop_acting(self, reason: str, out: list[Action]) -> None:
+        if self.role is Role.LEADER:
+            out.append(StepDown(reason))
+
+    def _enter(self, role: Role, leader: int | None, deadline: float = _NEVER) -> None:
+        self.role = role
+        self.leader = leader
+        self._deadline = deadline
+        self._retry_at = _NEVER
+        self._asked = 0
+
+    # Elections.
+
+    def _elect_when_due(self, now: float, out: list[Action]) -> None:
+        if now >= self._deadline:
+            self._elect(now, out)
+
+    def _elect(self, now: float, out: list[Action]) -> None:
+        if not self._above():
+            self._claim_lead(now, out)
+            return
+        self._enter(Role.ELECTING, None, now + self._timing.answer)
+        self._asked = self._next_nonce()
+        self._ask_above(now, out)
+
+    def _above(self) -> list[int]:
+        left = self._contacts.left
+        return [other for other in self._others if other > self.host and other not in left]
+
+    def _ask_above(self, now: float, out: list[Action]) -> None:
+        self._retry_at = now + self._timing.retry
+        for other in self._above():
+            self._send(out, other, Kind.ELECTION, nonce=self._asked)
+
+    def _turn_electing(self, now: float, out: list[Action]) -> None:
+        if now >= self._deadline:
+            self._claim_lead(now, out)
+        elif now >= self._retry_at:
+            self._ask_above(now, out)
+
+    def _on_election(self, message: Message, now: float, out: list[Action]) -> None:
+        if message.sender > self.host:
+            return
+        self._send(out, message.sender, Kind.ALIVE, echo=message.nonce)
+        if self.role is Role.LEADER:
+            self._send(out, message.sender, Kind.HEARTBEAT)
+        self._doubt_leader(now, out)
+
+    def _on_alive(self, message: Message, now: float, out: list[Action]) -> None:
+        asked = self.role in (Role.ELECTING, Role.CLAIMING) and message.echo == self._asked
+        if asked and message.sender > self.host:
+            self._enter(Role.AWAITING, None, now + self._timing.coordinator)
+
+    def _doubt_leader(self, now: float, out: list[Action]) -> None:
+        """Somebody misses the leader: look for oneself, unless it was heard just now."""
+        heard = self._deadline - self._timing.suspicion
+        if self.role is Role.FOLLOWER and now >= heard + 2 * self._timing.heartbeat:
+            self._elect(now, out)
+
+    # Rule 1.
+
+    def _claim_lead(self, now: float, out: list[Action]) -> None:
+        self._enter(Role.CLAIMING, None)
+        self._counter += 1
+        self._adopt(Term(self._counter, self.host), out)
+        self._asked = self._next_nonce()
+        self._claim = Claim(self._timing, self._asked, now)
+        self._announce(now, out)
+        self._lead_when_clear(now, out)
+
+    def _adopt(self, term: Term, out: list[Action]) -> None:
+        if term != self.term:
+            self.term = term
+            out.append(PersistTerm(term))
+
+    def _announce(self, now: float, out: list[Action]) -> None:
+        self._retry_at = now + self._timing.retry
+        for other in self._others:
+            self._send(out, other, Kind.COORDINATOR, nonce=self._asked)
+
+    def _turn_claiming(self, now: float, out: list[Action]) -> None:
+        if not self._lead_when_clear(now, out) and now >= self._retry_at:
+            self._announce(now, out)
+
+    def _lead_when_clear(self, now: float, out: list[Action]) -> bool:
+        if now < self._claim.clear_from(self._contacts):
+            return False
+        self._enter(Role.LEADER, self.host)
+        self._ran = now
+        self._first_beat = self._nonce + 1
+        self._health = Health(self._timing, self._others, now)
+        for host in self._contacts.left:
+            self._health.left(host)
+        out.append(BecomeLeader(self.term))
+        self._beat(now, out)
+        return True
+
+    def _on_coordinator(self, message: Message, now: float, out: list[Action]) -> None:
+        sender = message.sender
+        if sender < self.host:
+            self._send(out, sender, Kind.ALIVE, echo=message.nonce)
+            self._doubt_leader(now, out)
+            return
+        if message.term >= self.term:
+            self._follow(message, now, out)
+        self._send(out, sender, Kind.AGREED, echo=message.nonce)
+
+    def _follow(self, message: Message, now: float, out: list[Action]) -> None:
+        self._enter(Role.FOLLOWER, message.sender, now + self._timing.suspicion)
+        self._adopt(message.term, out)
+
+    def _on_agreed(self, message: Message, now: float, out: list[Action]) -> None:
+        if self.role is not Role.CLAIMING or message.echo != self._claim.nonce:
+            return
+        if message.term == self.term:
+            self._claim.agreed.add(message.sender)
+            self._lead_when_clear(now, out)
+
+    # Leading and following.
+
+    def _turn_leading(self, now: float, out: list[Action]) -> None:
+        if now >= self._deadline:
+            self._beat(now, out)
+        out += self._health.overdue(now)
+
+    def _beat(self, now: float, out: list[Action]) -> None:
+        self._deadline = now + self._timing.heartbeat
+        nonce = self._next_nonce()
+        for other in self._others:
+            self._send(out, other, Kind.HEARTBEAT, nonce=nonce)
+        self._health.asked()
+
+    def _on_heartbeat(self, message: Message, now: float, out: list[Action]) -> None:
+        sender = message.sender
+        if message.term >= self.term:
+            if sender < self.host:
+                self._overrule(now, out)
+            elif message.proven:
+                self._follow(message, now, out)
+        self._send(out, sender, Kind.PONG, echo=message.nonce)
+
+    def _overrule(self, now: float, out: list[Action]) -> None:
+        """A lower host leads: take the lead back."""
+        if self.role is Role.FOLLOWER:
+            self._elect(now, out)
+
+    def _on_pong(self, message: Message, now: float, out: list[Action]) -> None:
+        asked = self._first_beat <= message.echo <= self._nonce
+        if self.role is Role.LEADER and asked:
+            out += self._health.answered(message.sender, now)
+
+    # Leaving.
+
+    def _turn_left(self, now: float, out: list[Action]) -> None:
+        if now < self._deadline:
+            return
+        self._farewells += 1
+        for other in self._others:
+            self._send(out, other, Kind.LEAVING)
+        done = self._farewells >= self._timing.farewells
+        self._deadline = _NEVER if done else now + self._timing.retry
+
+    def _on_leaving(self, message: Message, now: float, out: list[Action]) -> None:
+        sender = message.sender
+        if not message.proven:
+            # The answer tells the sender of this life; then it can say it again.
+            self._send(out, sender, Kind.PONG, echo=message.nonce)
+            return
+        self._contacts.leave(sender, message.boot)
+        self._health.left(sender)
+        if self.role is Role.CLAIMING:
+            self._lead_when_clear(now, out)
+        elif self.role is Role.AWAITING or (self.role is Role.FOLLOWER and self.leader == sender):
+            self._elect(now, out)
+
+    # Sending.
+
+    def _next_nonce(self) -> int:
+        self._nonce += 1
+        return self._nonce
+
+    def _send(
+        self, out: list[Action], to: int, kind: Kind, *, nonce: int = 0, echo: int = 0
+    ) -> None:
+        message = Message(kind, self.host, self.term, nonce or self._next_nonce(), echo)
+        out.append(Send(to, message))
