@@ -86,7 +86,8 @@ def remove_letters(
 
     for one in choose(_letters(data_dir), letters or [], every=every):
         remove(one)
-        typer.echo(f"{one.id} is removed; client {one.client or '?'} stays failed")
+        outcome = f"; client {one.client} stays failed" if one.client else ""
+        typer.echo(f"{one.id} is removed{outcome}")
 
 
 def inspect(
