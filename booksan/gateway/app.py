@@ -23,7 +23,8 @@ from booksan.gateway.config import GatewayConfig
 from booksan.gateway.creation import read_object, read_wanted, served
 from booksan.gateway.describe import describe
 from booksan.gateway.errors import Problem, problem_of
-from booksan.gateway.homes import Homes, Look, Neighbours
+from booksan.gateway.homes import Homes, Look
+from booksan.gateway.neighbours import Neighbours
 from booksan.gateway.openapi import document
 from booksan.gateway.parameters import (
     MAX_NUMBER,
@@ -276,7 +277,7 @@ class Service:
         home = await self._home(request, operator_may=True)
         if not isinstance(home, Response):
             caller, client, shard = home
-            look = await self.homes.look(client, shard, thorough=False)
+            look = await self.homes.look(client, shard)
             caller.check_owner(look.status.spec, operator_may=True)
         return home
 

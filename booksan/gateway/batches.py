@@ -14,7 +14,8 @@ from booksan.gateway.access import Caller
 from booksan.gateway.bodies import decoder_of, read_body
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.errors import Problem, gone
-from booksan.gateway.homes import Homes, Neighbours
+from booksan.gateway.homes import Homes
+from booksan.gateway.neighbours import Neighbours
 from booksan.gateway.queues import Queues
 from booksan.gateway.uploads import Receipt
 from booksan.spec import Spec
@@ -125,7 +126,7 @@ class Batches:
         """Ticket and permits, as the home gives them to the client's owner."""
         url = self._homes.url(shard)
         if not url or caller.gateway:
-            look = await self._homes.look(client, shard, thorough=False)
+            look = await self._homes.look(client, shard)
             caller.check_owner(look.status.spec)
             return look.status.ticket, look.status.permits
         headers = {TICKET_HEADER: ticket} if ticket else {}

@@ -7,6 +7,7 @@ watches what arrives, and the application tells it when a request begins and end
 import asyncio
 import json
 import resource
+import socket
 from typing import Any, cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -108,12 +109,20 @@ def _peer(transport: asyncio.BaseTransport) -> Peer:
     return (str(name[0]), int(name[1])) if isinstance(name, tuple) else ("", id(transport))
 
 
+def _send_at_once(transport: asyncio.Transport) -> None:
+    """Head and body of an answer go out in two pieces; without this the second waits 40 ms."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 def protocol_class(connections: Connections) -> type[asyncio.Protocol]:
     class WatchedProtocol(HttpToolsProtocol):
         _watch: Watch | None = None
         _refused = False
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            _send_at_once(transport)
             self._watch = connections.open(transport)
             if self._watch is None:
                 _refuse(transport, _TOO_MANY)

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from booksan.gateway.homes import Homes, Neighbours
+from booksan.gateway.homes import Homes
+from booksan.gateway.neighbours import Neighbours
 from booksan.inspection import StreamProgress, failures, missing_numbers, progress
 from booksan.spec import HOME, Spec
 from booksan.stages.datasets import dataset_named

@@ -13,8 +13,6 @@ from booksan.stages.datasets import datasets
 
 #: Seconds between two looks at a home, for one that waits: the first, and the longest.
 LOOKS = (0.02, 0.2)
-#: Seconds between two looks at the other shards of this host.
-THOROUGH_SECONDS = 5.0
 MAX_WAIT = 30.0
 
 
@@ -85,7 +83,6 @@ class Watcher:
         self._client = client
         self._shard = shard
         self._stopping = stopping
-        self._thorough_at = 0.0
 
     async def news(
         self, seen: str | None, seconds: float, still_wanted: Callable[[], Awaitable[bool]]
@@ -105,7 +102,4 @@ class Watcher:
             pause = min(pause * 1.5, longest)
 
     async def look(self) -> Look:
-        thorough = time.monotonic() >= self._thorough_at
-        if thorough:
-            self._thorough_at = time.monotonic() + THOROUGH_SECONDS
-        return await self._homes.look(self._client, self._shard, thorough=thorough)
+        return await self._homes.look(self._client, self._shard)

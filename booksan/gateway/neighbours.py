@@ -1,0 +1,99 @@
+"""The gateways of the other hosts, which are asked about the homes that are there."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from booksan.gateway.access import CLUSTER_HEADER, OPERATOR_HEADER, SECRET_HEADER, Caller
+from booksan.gateway.config import GatewayConfig
+from booksan.gateway.errors import Problem, log
+
+#: Seconds to reach another gateway, and to wait for its next bytes: longer than the longest poll.
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 60.0
+#: Seconds for an answer that all other gateways are asked for at once.
+ASK_SECONDS = 3.0
+
+_PASSED_ON = ("Booksan-Ticket", "Content-Type", SECRET_HEADER)
+_PASSED_BACK = ("Content-Type", "Content-Length", "Content-Disposition", "Retry-After")
+
+
+class Neighbours:
+    """They trust that tokens were checked here."""
+
+    def __init__(self, config: GatewayConfig, cluster: str) -> None:
+        self._gateways = config.gateways
+        self._cluster = cluster
+        limits = httpx.Limits(max_connections=config.max_connections, max_keepalive_connections=32)
+        timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS)
+        self._http = httpx.AsyncClient(trust_env=False, timeout=timeout, limits=limits)
+
+    async def forward(self, request: Request, caller: Caller, url: str, body: bytes) -> Response:
+        """The answer of the gateway at this URL, as it comes."""
+        headers = self._headers(caller)
+        headers |= {k: request.headers[k] for k in _PASSED_ON if k in request.headers}
+        path = request.scope["raw_path"].decode()
+        path += f"?{request.url.query}" if request.url.query else ""
+        sent = self._http.build_request(
+            request.method, url + path, content=body or None, headers=headers
+        )
+        try:
+            answer = await self._http.send(sent, stream=True)
+        except httpx.HTTPError as error:
+            log.warning("the gateway %s cannot be reached: %r", url, error)
+            raise _away() from None
+        kept = {k: answer.headers[k] for k in _PASSED_BACK if k in answer.headers}
+        return StreamingResponse(
+            answer.aiter_raw(),
+            answer.status_code,
+            kept | {"Cache-Control": "no-store"},
+            background=BackgroundTask(answer.aclose),
+        )
+
+    async def ask(
+        self, caller: Caller, url: str, path: str, headers: dict[str, str] | None = None
+    ) -> httpx.Response:
+        """The answer to a GET; Problem if the gateway cannot be reached."""
+        try:
+            return await self._http.get(url + path, headers=self._headers(caller) | (headers or {}))
+        except httpx.HTTPError as error:
+            log.warning("the gateway %s cannot be reached: %r", url, error)
+            raise _away() from None
+
+    async def ask_all(self, path: str) -> AsyncIterator[tuple[str, Any | None]]:
+        """(host, what it answered) for every other host; None for those that did not answer."""
+        hosts = list(self._gateways)
+        answers = await asyncio.gather(*(self._ask_one(host, path) for host in hosts))
+        for host, answer in zip(hosts, answers, strict=True):
+            yield host, answer
+
+    async def _ask_one(self, host: str, path: str) -> Any | None:
+        try:
+            answer = await self._http.get(
+                self._gateways[host] + path,
+                headers={CLUSTER_HEADER: self._cluster},
+                timeout=ASK_SECONDS,
+            )
+            return answer.json() if answer.status_code == 200 else None
+        except (httpx.HTTPError, ValueError):
+            return None
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    def _headers(self, caller: Caller) -> dict[str, str]:
+        headers = {CLUSTER_HEADER: self._cluster, "Accept-Encoding": "identity"}
+        if caller.operator:
+            headers[OPERATOR_HEADER] = "1"
+        if caller.secret is not None:
+            headers[SECRET_HEADER] = caller.secret
+        return headers
+
+
+def _away() -> Problem:
+    return Problem(503, "home_away", "the host of the client's home cannot be reached; try again")
