@@ -104,6 +104,8 @@ class Channel:
     def _close(self, reason: BaseException) -> None:
         text = self._address.hide(explain(reason))
         code = getattr(reason, "reply_code", 0)
+        if code == PRECONDITION_FAILED and "inequivalent" in text:
+            text += ". Name the queue_type with which it was made, or another prefix"
         self.closed = (f"the broker {self._address} closed the channel: {text}", code)
         self.on_closed(self.error())
         pending, self._pending = self._pending, set()
