@@ -149,12 +149,12 @@ def sizes(root: Path, client: str) -> Iterator[DatabaseSize]:
     for path in sorted((root / "clients" / client).glob("*.db")):
         try:
             db = open_reader(path)
-        except sqlite3.OperationalError:
+        except sqlite3.DatabaseError:
             continue
         try:
             tables = sqlite_utils.Database(db)
             rows = {name: tables[name].count for name in tables.table_names()}
-        except sqlite3.OperationalError:
+        except sqlite3.DatabaseError:
             continue
         finally:
             db.close()

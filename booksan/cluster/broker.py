@@ -14,7 +14,7 @@ from booksan.cluster.places import make_private
 from booksan.cluster.processes import ProcessId, is_alive, send, spawn, uninterrupted, wait_gone
 from booksan.cluster.record import BrokerRecord
 from booksan.errors import BooksanError
-from booksan.supervisor.handle import _with_package as with_package
+from booksan.supervisor.handle import with_package
 from booksan.supervisor.logs import last_line, size
 
 BROKER_FILE = "broker.json"

@@ -22,7 +22,7 @@ from booksan.cluster.processes import supervisor_of
 from booksan.cluster.unfinished import Unfinished, unfinished_clients
 from booksan.errors import UsageError
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
-from booksan.supervisor.handle import _with_package as with_package
+from booksan.supervisor.handle import with_package
 from booksan.topology.model import Address, ShardName, Topology
 from booksan.transport import check_address, masked
 from booksan.transport.spool_files import queue_files, try_lock

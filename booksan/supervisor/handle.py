@@ -127,7 +127,7 @@ class Host:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
-                env=_with_package(os.environ | self._env),
+                env=with_package(os.environ | self._env),
                 start_new_session=True,
             )
 
@@ -168,7 +168,7 @@ class Host:
             time.sleep(_LOOK_AGAIN)
 
 
-def _with_package(env: Mapping[str, str]) -> dict[str, str]:
+def with_package(env: Mapping[str, str]) -> dict[str, str]:
     """Let the supervisor find the package where this process found it, and nothing else.
 
     It runs with -P: files in the user's directory must not take the place of modules.
