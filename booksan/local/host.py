@@ -18,9 +18,9 @@ GATEWAY = WorkerSpec("gateway", 0, entry="booksan.gateway.main:run")
 
 _TOKEN_FILE = "token"
 
-#: The gateway is on this machine, and its supervisor brings it back: what it cannot do in this
-#: many seconds it never will. A full disk is watched from here as well.
-_LIMITS = Limits(patience=120.0, no_space=5.0, internal=10.0, most_pause=0.5)
+#: The gateway is on this machine, and its supervisor brings it back, so pauses are short; it may
+#: take long when the queues are. A full disk is watched from here as well.
+_LIMITS = Limits(patience=600.0, no_space=5.0, internal=10.0, most_pause=0.5)
 
 
 def prepared_host(root: Path, shards: Mapping[str, int], expiry: int) -> Host:

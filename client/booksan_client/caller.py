@@ -71,6 +71,8 @@ class _Tries:
     """What became of one request so far."""
 
     started: float
+    #: Since when the answer is the same.
+    same_since: float
     number: int = 0
     last: str | None = None
     cause: str = ""
@@ -128,7 +130,8 @@ class Caller:
             request.body,
             request.timeout,
         )
-        tries = _Tries(time.monotonic())
+        now = time.monotonic()
+        tries = _Tries(now, now)
         while True:
             reply = self._try(full, sink, tries)
             if reply is not None:
@@ -165,7 +168,7 @@ class Caller:
 
     def _put_off(self, server: str, reply: Reply, tries: _Tries) -> None:
         if tries.status != reply.status:
-            tries.started = time.monotonic()
+            tries.same_since = time.monotonic()
         tries.cause, tries.status = f"{server}: {_message(reply)[1]}", reply.status
         if reply.status in _ILL:
             self.servers.failed(server)
@@ -180,8 +183,8 @@ class Caller:
 
     def _check_patience(self, tries: _Tries) -> None:
         now = time.monotonic()
-        same = now - tries.started
-        if self._trouble is not None and same > TELL_AFTER:
+        same = now - tries.same_since
+        if self._trouble is not None and now - tries.started > TELL_AFTER:
             self._trouble.about(tries.cause)
         if tries.status == 507 and same > min(self.limits.no_space, self.limits.patience):
             raise NoSpace(

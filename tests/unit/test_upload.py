@@ -10,7 +10,7 @@ import pytest
 from booksan_client.cutter import Header, open_source, read_header
 from booksan_client.errors import InputError
 from booksan_client.journal import Journal, fingerprint
-from booksan_client.upload import IN_FLIGHT, Sent, upload
+from booksan_client.upload import IN_FLIGHT, Sent, upload, upload_again
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -297,3 +297,23 @@ def test_pitfall_a_line_break_inside_quotes_does_not_cut_a_record(tmp_path: Path
     server = Server()
     Files(tmp_path, b"".join(records)).upload(server)
     assert [data for _, data in sorted(server.seen)] == records
+
+
+def test_batches_that_got_lost_are_sent_again_as_they_were(files: Files) -> None:
+    server = Server()
+    files.upload(server)
+    again = Server()
+    with files.journal() as journal:
+        count = upload_again(files.path, journal, [1, 7, 99], again.put)
+    assert count == 2
+    assert again.seen == [each for each in sorted(server.seen) if each[0] in (1, 7)]
+
+
+def test_a_lost_batch_of_a_file_that_changed_is_not_sent_again(files: Files) -> None:
+    files.upload(Server())
+    content = files.path.read_bytes()
+    files.path.write_bytes(content.replace(b"Book 03", b"Kook 03"))
+    again = Server()
+    with files.journal() as journal, pytest.raises(InputError, match="batch 1 is not what it was"):
+        upload_again(files.path, journal, [1], again.put)
+    assert again.seen == []
