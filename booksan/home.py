@@ -48,7 +48,7 @@ class HomeView:
     """A reader of the home's database; what is not there yet reads as None."""
 
     def __init__(self, root: Path, client: str, shard: int) -> None:
-        self._client = client
+        self.client = client
         self._path = database_path(root, client, HOME, shard)
         self._shard_path = root / "shards" / f"{HOME}-{shard}.db"
         self._db: sqlite3.Connection | None = None
@@ -182,7 +182,7 @@ class HomeView:
             if not db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
                 return None
             sql = f"SELECT {column} FROM {table} WHERE client = ?"
-            row = db.execute(sql, (self._client,)).fetchone()
+            row = db.execute(sql, (self.client,)).fetchone()
             return str(row[0]) if row else None
         finally:
             db.close()

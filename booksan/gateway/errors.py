@@ -2,7 +2,9 @@
 
 import errno
 import logging
+import math
 import sqlite3
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +18,10 @@ log = logging.getLogger("booksan.gateway")
 
 #: Seconds after which a client may try again what the machine, not the client, was in the way of.
 RETRY_SECONDS = 1
+
+#: Seconds between two lines in the log about the same trouble.
+TELL_SECONDS = 10.0
+_told: dict[str, float] = {}
 
 _CODES = {404: "not_found", 405: "wrong_method"}
 
@@ -74,13 +80,21 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, MessageError):
         return Problem(413, "too_large", f"{error}")
     if isinstance(error, TransportError):
-        log.warning("the queues cannot be used: %s", error)
+        tell("the queues cannot be used", error)
         return Problem(503, "queues_away", "the queues cannot be reached; try again")
     if isinstance(error, sqlite3.Error):
-        log.warning("a database cannot be read: %s", error)
+        tell("a database cannot be read", error)
         return Problem(503, "busy", "the client's home cannot be read just now; try again")
     log.error("an error that nobody foresaw", exc_info=error)
     return Problem(500, "internal", "the server made a mistake; its log tells more")
+
+
+def tell(what: str, error: Exception) -> None:
+    """In the log, but not for each of many clients that try again and again."""
+    now = time.monotonic()
+    if now - _told.get(what, -math.inf) >= TELL_SECONDS:
+        _told[what] = now
+        log.warning("%s: %s", what, str(error) or repr(error))
 
 
 def _is_full(error: BaseException) -> bool:

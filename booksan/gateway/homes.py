@@ -120,7 +120,7 @@ class Homes:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _look(self, client: str, shard: int) -> Look:
-        return self._read(client, shard, lambda view: self._look_at(client, view))
+        return self._read(client, shard, self._look_at)
 
     def _read(self, client: str, shard: int, work: Callable[[HomeView], T]) -> T:
         how = self._how_gone(client, shard)
@@ -136,13 +136,13 @@ class Homes:
         self._failures.forget(client)
         raise gone(client, how)
 
-    def _look_at(self, client: str, view: HomeView) -> Look:
+    def _look_at(self, view: HomeView) -> Look:
         status = view.status()
         if status is None:
-            raise unknown_client(client)
+            raise unknown_client(view.client)
         dataset = datasets().get(status.spec.dataset)
         rows = {each.name: view.answer_count(each) for each in dataset.queries} if dataset else {}
-        return Look(status, rows, status.failed or self._failures.reason(client))
+        return Look(status, rows, status.failed or self._failures.reason(view.client))
 
     def _how_gone(self, client: str, shard: int) -> str | None:
         with open_home(self._root, client, shard) as view:

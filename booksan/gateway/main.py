@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 
 from booksan.errors import EXIT_CANNOT_START, UsageError
 from booksan.gateway.access import Access, access_from_environment
-from booksan.gateway.app import Service
+from booksan.gateway.app import routes
 from booksan.gateway.config import (
     Address,
     GatewayConfig,
@@ -34,6 +34,7 @@ from booksan.gateway.limits import (
     make_room_for,
     protocol_class,
 )
+from booksan.gateway.service import Service
 from booksan.memory import quiet_collector
 from booksan.tickets import load_secret
 
@@ -75,25 +76,24 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
         config = read_gateway_config(data_dir)
         secret = load_secret(data_dir)
         access = access_from_environment(config, secret)
+        life = Life(data_dir, config, access, secret)
         listener = listen(data_dir, config.address)
-    except (UsageError, OSError) as error:
+    except UsageError as error:
         log.error("%s.%s cannot start: %s", stage, shard, error)
         return EXIT_CANNOT_START
     with listener:
-        asyncio.run(Life(data_dir, config, access, secret).run(listener, stop))
+        asyncio.run(life.run(listener, stop))
     return 0
 
 
 class StopSignal:
-    """SIGTERM, from the first moment on; whoever serves is told when it comes."""
+    """SIGTERM, from the first moment on: ends the process, or tells whoever serves by then."""
 
     def __init__(self) -> None:
-        self.came = False
-        self.tell: Callable[[], None] = lambda: None
+        self.tell: Callable[[], None] = sys.exit
         signal.signal(signal.SIGTERM, self._catch)
 
     def _catch(self, signum: int, frame: FrameType | None) -> None:
-        self.came = True
         self.tell()
 
 
@@ -109,7 +109,7 @@ class Life:
             make_room_for(config.max_connections), config.header_seconds
         )
         self._server = uvicorn_server(
-            Door(self._service.routes(), self._connections), self._connections
+            Door(routes(self._service), self._connections), self._connections
         )
 
     async def run(self, listener: socket.socket, stop: StopSignal) -> None:
@@ -119,8 +119,6 @@ class Life:
             loop.call_soon_threadsafe(self._stop)
 
         stop.tell = tell
-        if stop.came:
-            self._stop()
         quiet_collector()
         announcing = asyncio.create_task(self._announce(listener))
         try:

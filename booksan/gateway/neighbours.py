@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from booksan.gateway.access import CLUSTER_HEADER, OPERATOR_HEADER, SECRET_HEADER, Caller
 from booksan.gateway.config import GatewayConfig
-from booksan.gateway.errors import Problem, log
+from booksan.gateway.errors import Problem, tell
 
 #: Seconds to reach another gateway, and to wait for its next bytes: longer than the longest poll.
 CONNECT_SECONDS = 5.0
@@ -45,8 +45,7 @@ class Neighbours:
         try:
             answer = await self._http.send(sent, stream=True)
         except httpx.HTTPError as error:
-            log.warning("the gateway %s cannot be reached: %r", url, error)
-            raise _away() from None
+            raise _away(url, error) from None
         kept = {k: answer.headers[k] for k in _PASSED_BACK if k in answer.headers}
         return StreamingResponse(
             answer.aiter_raw(),
@@ -62,8 +61,7 @@ class Neighbours:
         try:
             return await self._http.get(url + path, headers=self._headers(caller) | (headers or {}))
         except httpx.HTTPError as error:
-            log.warning("the gateway %s cannot be reached: %r", url, error)
-            raise _away() from None
+            raise _away(url, error) from None
 
     async def ask_all(self, path: str) -> AsyncIterator[tuple[str, Any | None]]:
         """(host, what it answered) for every other host; None for those that did not answer."""
@@ -95,5 +93,6 @@ class Neighbours:
         return headers
 
 
-def _away() -> Problem:
+def _away(url: str, error: Exception) -> Problem:
+    tell(f"the gateway {url} cannot be reached", error)
     return Problem(503, "home_away", "the host of the client's home cannot be reached; try again")

@@ -1,23 +1,20 @@
 """The gateway's way to the queues, which may be away when it starts and come back later."""
 
-import os
 import threading
 from pathlib import Path
 
-from booksan.errors import UsageError
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.uploads import Gateway
-from booksan.transport.base import Transport
-from booksan.transport.spool import Spool
-
-QUEUES_VARIABLE = "BOOKSAN_QUEUES"
+from booksan.transport import check_address, open_transport, queues_address
 
 
 class Queues:
     """Opens the transport when it is first needed, and again until it can be opened."""
 
     def __init__(self, data_dir: Path, config: GatewayConfig, secret: bytes) -> None:
-        self._address = os.environ.get(QUEUES_VARIABLE) or f"spool:{data_dir}"
+        """UsageError for an address that cannot be one."""
+        self._address = queues_address(data_dir)
+        check_address(self._address)
         self._config = config
         self._secret = secret
         self._lock = threading.Lock()
@@ -28,7 +25,7 @@ class Queues:
         with self._lock:
             if self._gateway is None:
                 self._gateway = Gateway(
-                    _open(self._address),
+                    open_transport(self._address),
                     self._secret,
                     # A batch is let in when there is room; between that and its publishing,
                     # other batches may have taken it, but never for long.
@@ -41,14 +38,3 @@ class Queues:
             gateway, self._gateway = self._gateway, None
         if gateway is not None:
             gateway.transport.close()
-
-
-def _open(address: str) -> Transport:
-    scheme, _, rest = address.partition(":")
-    if scheme == "spool":
-        return Spool(Path(rest))
-    try:
-        from booksan.transport import open_transport
-    except ImportError:
-        raise UsageError(f"{QUEUES_VARIABLE}: no way to queues of the kind {scheme!r}") from None
-    return open_transport(address)

@@ -51,8 +51,8 @@ def query_named(status: HomeStatus, name: str) -> Query:
     raise Problem(404, "unknown_query", f"{status.spec.dataset} has no such query")
 
 
-def answer_page(view: HomeView, client: str, name: str, page: Page) -> dict[str, Any]:
-    status = _status(view, client)
+def answer_page(view: HomeView, name: str, page: Page) -> dict[str, Any]:
+    status = _status(view)
     query = query_named(status, name)
     total = view.answer_count(query)
     rows = view.answer(query, page.offset, page.limit)
@@ -67,8 +67,8 @@ def answer_page(view: HomeView, client: str, name: str, page: Page) -> dict[str,
     }
 
 
-def answer_file(view: HomeView, client: str, name: str, form: Format, place: Path) -> Made:
-    status = _status(view, client)
+def answer_file(view: HomeView, name: str, form: Format, place: Path) -> Made:
+    status = _status(view)
     query = query_named(status, name)
     if query.stage not in status.complete:
         raise Problem(409, "not_complete", f"the answer to {name} is not complete yet; ask later")
@@ -76,8 +76,8 @@ def answer_file(view: HomeView, client: str, name: str, form: Format, place: Pat
     return _make(chunks, f"{name}.{form.value}", MEDIA_TYPES[form], place)
 
 
-def rejected_page(view: HomeView, client: str, source: str | None, page: Page) -> dict[str, Any]:
-    sources = _sources(_status(view, client), source)
+def rejected_page(view: HomeView, source: str | None, page: Page) -> dict[str, Any]:
+    sources = _sources(_status(view), source)
     rows = view.rejected_page(sources, page.offset, page.limit)
     return {
         "total": view.rejected_count(sources),
@@ -86,17 +86,17 @@ def rejected_page(view: HomeView, client: str, source: str | None, page: Page) -
     }
 
 
-def rejected_file(view: HomeView, client: str, source: str | None, place: Path) -> Made:
-    sources = _sources(_status(view, client), source)
+def rejected_file(view: HomeView, source: str | None, place: Path) -> Made:
+    sources = _sources(_status(view), source)
     rows = ((name, row, reason) for name in sources for row, reason in view.rejected_rows(name))
     chunks = csv_chunks(("source", "row", "reason"), rows)
     return _make(chunks, "rejected.csv", MEDIA_TYPES[Format.CSV], place)
 
 
-def _status(view: HomeView, client: str) -> HomeStatus:
+def _status(view: HomeView) -> HomeStatus:
     status = view.status()
     if status is None:
-        raise unknown_client(client)
+        raise unknown_client(view.client)
     return status
 
 
