@@ -17,7 +17,8 @@ RESOURCE_LOCKED = 405
 PRECONDITION_FAILED = 406
 
 #: Deliveries of one message that a quorum queue allows. From 4.0 on it drops a message after 20 if
-#: nothing is said; 3.x refuses -1 (no limit), and all versions take a number that none reaches.
+#: nothing is said. There -1 means no limit, but 3.10 takes -1 literally and drops a message that is
+#: delivered a second time: so it is a number that none reaches.
 DELIVERY_LIMIT = 1_000_000_000
 
 

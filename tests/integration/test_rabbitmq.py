@@ -213,6 +213,18 @@ def test_quorum_queues_keep_the_contract(new_transport: Callable[..., RabbitMQ])
     assert set(map(index_of, drain(two, "work"))) == rest
 
 
+def test_a_quorum_queue_keeps_a_message_however_often_it_was_delivered(
+    new_transport: Callable[..., RabbitMQ],
+) -> None:
+    transport = new_transport("?queue_type=quorum")
+    transport.publish([Outgoing("work", b"x")])
+    # More often than the limit that brokers have by default.
+    for _ in range(25):
+        with transport.consume("work") as consumer:
+            receive_exactly(consumer, 1)
+    assert drain(transport, "work") == [b"x"]
+
+
 @contextmanager
 def alarm(broker: Broker) -> Iterator[None]:
     """The broker believes that its disk is full."""
