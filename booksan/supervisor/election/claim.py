@@ -1,6 +1,6 @@
 """The hand-over: who has to agree before a host may lead."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from booksan.supervisor.election.timing import Timing
 
@@ -10,37 +10,42 @@ class Contacts:
 
     def __init__(self, timing: Timing, hosts: Collection[int], now: float) -> None:
         self._timing = timing
-        self._heard = dict.fromkeys(hosts, now)
-        self.left: dict[int, int] = {}
+        self.heard = dict.fromkeys(hosts, now)
+        #: The life in which a host said that it is being stopped, and when it said so last.
+        self.left: dict[int, tuple[int, float]] = {}
 
     def listen_anew(self, now: float) -> None:
         """Whatever was missed until now, silence counts from now on."""
-        self._heard = dict.fromkeys(self._heard, now)
+        self.heard = dict.fromkeys(self.heard, now)
 
     def hear(self, host: int, boot: int, now: float) -> bool:
         """Say whether the host is back after it had left."""
-        self._heard[host] = now
-        if host in self.left and boot > self.left[host]:
+        self.heard[host] = now
+        if host in self.left and boot > self.left[host][0]:
             del self.left[host]
             return True
         return False
 
-    def leave(self, host: int, boot: int) -> None:
-        self.left[host] = boot
+    def leave(self, host: int, boot: int, now: float) -> None:
+        self.left[host] = boot, now
 
-    def absent_from(self, host: int) -> float:
+    def left_lately(self, host: int, now: float) -> bool:
+        """Whether it has no part in an election.
+
+        Only for a while: it may have started again without a word to this host. A new life is
+        silent to nobody before it has listened for the time of a suspicion.
+        """
+        return host in self.left and now < self.left[host][1] + self._timing.lease
+
+    def absent_from(self, host: int, now: float) -> float:
         """Since when, or from when on, the host cannot be acting.
 
         Whoever leads or claims the lead is heard at every heartbeat, so one that was silent for
         so long has stood still for longer than its lease, or is dead.
         """
-        if host in self.left:
+        if self.left_lately(host, now):
             return float("-inf")
-        return self._heard[host] + self._timing.suspicion
-
-    @property
-    def heard(self) -> Mapping[int, float]:
-        return self._heard
+        return self.heard[host] + self._timing.suspicion
 
 
 class Claim:
@@ -51,9 +56,9 @@ class Claim:
         self.agreed: set[int] = set()
         self._over = now + timing.handover
 
-    def clear_from(self, contacts: Contacts) -> float:
+    def clear_from(self, contacts: Contacts, now: float) -> float:
         """From when on nobody else can be acting, as far as is known now."""
         waiting = (
-            contacts.absent_from(host) for host in contacts.heard if host not in self.agreed
+            contacts.absent_from(host, now) for host in contacts.heard if host not in self.agreed
         )
         return min(max(waiting, default=float("-inf")), self._over)

@@ -11,6 +11,9 @@ Three rules keep two leaders from acting at once; docs/election.md argues why th
    than a lease lasts), or has had a message's time and a lease to stop.
 2. Whoever leads or claims the lead stops when it sees a later term, whoever says it.
 3. Whose loop stood still for a lease begins anew, before it looks at anything else.
+
+A message never makes a host ask, claim or lead: only a turn of its loop does, after all that had
+arrived was read. So a loop that stood still hears first what it missed.
 """
 
 from collections.abc import Callable, Collection
@@ -116,7 +119,7 @@ class Election:
         if self.role is Role.LEADER:
             return min(due, self._health.next_due())
         if self.role is Role.CLAIMING:
-            return min(due, self._claim.clear_from(self._contacts))
+            return min(due, self._claim.clear_from(self._contacts, self._ran))
         return due
 
     # What the caller tells.
@@ -189,7 +192,7 @@ class Election:
             self._enter(Role.AWAITING, None, now + self._timing.coordinator)
         else:
             # Those above have heard of this host all the time: no need to ask them again.
-            self._claim_lead(now, out)
+            self._enter(Role.ELECTING, None, now)
 
     def _stop_acting(self, reason: str, out: list[Action]) -> None:
         if self.role is Role.LEADER:
@@ -208,21 +211,25 @@ class Election:
         if now >= self._deadline:
             self._elect(now, out)
 
+    def _elect_next(self, now: float) -> None:
+        """At the next turn: what has arrived and is not read yet may know of another leader."""
+        self._enter(Role.FOLLOWER, None, now)
+
     def _elect(self, now: float, out: list[Action]) -> None:
-        if not self._above():
+        if not self._above(now):
             self._claim_lead(now, out)
             return
         self._enter(Role.ELECTING, None, now + self._timing.answer)
         self._asked = self._next_nonce()
         self._ask_above(now, out)
 
-    def _above(self) -> list[int]:
-        left = self._contacts.left
-        return [other for other in self._others if other > self.host and other not in left]
+    def _above(self, now: float) -> list[int]:
+        left = self._contacts.left_lately
+        return [other for other in self._others if other > self.host and not left(other, now)]
 
     def _ask_above(self, now: float, out: list[Action]) -> None:
         self._retry_at = now + self._timing.retry
-        for other in self._above():
+        for other in self._above(now):
             self._send(out, other, Kind.ELECTION, nonce=self._asked)
 
     def _turn_electing(self, now: float, out: list[Action]) -> None:
@@ -237,18 +244,18 @@ class Election:
         self._send(out, message.sender, Kind.ALIVE, echo=message.nonce)
         if self.role is Role.LEADER:
             self._send(out, message.sender, Kind.HEARTBEAT)
-        self._doubt_leader(now, out)
+        self._doubt_leader(now)
 
     def _on_alive(self, message: Message, now: float, out: list[Action]) -> None:
         asked = self.role in (Role.ELECTING, Role.CLAIMING) and message.echo == self._asked
         if asked and message.sender > self.host:
             self._enter(Role.AWAITING, None, now + self._timing.coordinator)
 
-    def _doubt_leader(self, now: float, out: list[Action]) -> None:
+    def _doubt_leader(self, now: float) -> None:
         """Somebody misses the leader: look for oneself, unless it was heard just now."""
         heard = self._deadline - self._timing.suspicion
         if self.role is Role.FOLLOWER and now >= heard + 2 * self._timing.heartbeat:
-            self._elect(now, out)
+            self._elect_next(now)
 
     # Rule 1.
 
@@ -276,7 +283,7 @@ class Election:
             self._announce(now, out)
 
     def _lead_when_clear(self, now: float, out: list[Action]) -> bool:
-        if now < self._claim.clear_from(self._contacts):
+        if now < self._claim.clear_from(self._contacts, now):
             return False
         self._enter(Role.LEADER, self.host)
         self._ran = now
@@ -292,7 +299,7 @@ class Election:
         sender = message.sender
         if sender < self.host:
             self._send(out, sender, Kind.ALIVE, echo=message.nonce)
-            self._doubt_leader(now, out)
+            self._doubt_leader(now)
             return
         if message.term >= self.term:
             self._follow(message, now, out)
@@ -307,7 +314,6 @@ class Election:
             return
         if message.term == self.term:
             self._claim.agreed.add(message.sender)
-            self._lead_when_clear(now, out)
 
     # Leading and following.
 
@@ -327,15 +333,15 @@ class Election:
         sender = message.sender
         if message.term >= self.term:
             if sender < self.host:
-                self._overrule(now, out)
+                self._overrule(now)
             elif message.proven:
                 self._follow(message, now, out)
         self._send(out, sender, Kind.PONG, echo=message.nonce)
 
-    def _overrule(self, now: float, out: list[Action]) -> None:
+    def _overrule(self, now: float) -> None:
         """A lower host leads: take the lead back."""
         if self.role is Role.FOLLOWER:
-            self._elect(now, out)
+            self._elect_next(now)
 
     def _on_pong(self, message: Message, now: float, out: list[Action]) -> None:
         asked = self._first_beat <= message.echo <= self._nonce
@@ -359,12 +365,10 @@ class Election:
             # The answer tells the sender of this life; then it can say it again.
             self._send(out, sender, Kind.PONG, echo=message.nonce)
             return
-        self._contacts.leave(sender, message.boot)
+        self._contacts.leave(sender, message.boot, now)
         self._health.left(sender)
-        if self.role is Role.CLAIMING:
-            self._lead_when_clear(now, out)
-        elif self.role is Role.AWAITING or (self.role is Role.FOLLOWER and self.leader == sender):
-            self._elect(now, out)
+        if self.role is Role.AWAITING or (self.role is Role.FOLLOWER and self.leader == sender):
+            self._elect_next(now)
 
     # Sending.
 

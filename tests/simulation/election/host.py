@@ -15,6 +15,8 @@ class Host:
         self.up = False
         self.left = False
         self.paused = False
+        #: Since when the whole machine sleeps, so that what arrives is lost.
+        self.asleep: float | None = None
         self.machine: Election | None = None
         self.guard = Guard(0)
         #: What the caller of the machine was told: BecomeLeader, and no StepDown since.
@@ -30,7 +32,7 @@ class Host:
 
     def crash(self) -> None:
         self.up = self.leads = self.paused = self.left = False
-        self.machine = None
+        self.machine = self.asleep = None
         self.queue.clear()
         self.turn_at = float("inf")
         self.actions_left = None

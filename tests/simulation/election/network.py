@@ -39,12 +39,12 @@ class Network:
     def break_promise(self, link: tuple[int, int], until: float) -> None:
         self.broken[link] = max(self.broken.get(link, 0.0), until)
 
-    def arrivals(self, link: tuple[int, int], now: float) -> list[float]:
-        """When copies of a datagram sent now arrive."""
+    def arrivals(self, link: tuple[int, int], now: float, up: bool) -> list[float]:
+        """When copies of a datagram sent now arrive. `up`: the receiver lives."""
         usual = now + self._random() * self._schedule.delay
         if self.calm or not (self._cut or self._rough):
             return [usual]
-        found = self._first(link, now, usual)
+        found = self._first(link, now, usual, up)
         schedule = self._schedule
         if self._random() < schedule.twice:
             found.append(now + self._random() * self._bound)
@@ -52,9 +52,10 @@ class Network:
             found.append(now + self._uniform(0.3, 8.0))
         return found
 
-    def _first(self, link: tuple[int, int], now: float, usual: float) -> list[float]:
+    def _first(self, link: tuple[int, int], now: float, usual: float, up: bool) -> list[float]:
         if link in self._cut or self._random() < self._schedule.loss:
-            self.break_promise(link, now + self._bound)
+            if up:
+                self.break_promise(link, now + self._bound)
             return []
         if self._random() < self._schedule.late:
             arrival = now + self._uniform(self._bound, 2.0)

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 #: Hosts in a schedule; small clusters are drawn more often, being the usual ones.
 _SIZES = (2, 2, 3, 3, 3, 3, 4, 4, 5, 5, 6, 7, 8, 9)
+_KINDS = ("crash", "crash", "cut", "pause", "pause", "sleep", "leave", "split", "one-way")
 
 
 class Fault(NamedTuple):
     at: float
-    #: crash, cut (in the middle of a list of actions), pause, leave, split, one-way
+    #: crash, cut (in the middle of a list of actions), pause (datagrams wait), sleep (they are
+    #: lost), leave, split, one-way
     kind: str
     #: Position of the host; -1: whoever leads then.
     host: int
@@ -42,13 +44,12 @@ def draw(seed: int, bound: float) -> Schedule:
     size = rng.choice(_SIZES)
     calm = rng.uniform(3.0, 9.0)
     lossy = rng.random() < 0.4
-    faults = (_fault(rng, size, calm) for _ in range(rng.choice((0, 1, 2, 2, 3, 4, 6))))
     return Schedule(
         hosts=tuple(rng.sample(range(1, 14), size)),
         starts=_starts(rng, size),
         calm=calm,
         hold=4.0 if rng.random() < 0.2 else 0.8,
-        faults=tuple(sorted(faults)),
+        faults=_faults(rng, size, calm),
         loss=rng.choice((0.02, 0.1, 0.3, 0.6)) if lossy else 0.0,
         late=rng.choice((0.0, 0.05, 0.2)) if lossy else 0.0,
         twice=rng.choice((0.0, 0.0, 0.1)),
@@ -63,9 +64,25 @@ def _starts(rng: random.Random, size: int) -> tuple[float, ...]:
     return tuple(rng.uniform(0.0, 2.0) for _ in range(size))
 
 
-def _fault(rng: random.Random, size: int, calm: float) -> Fault:
-    kind = rng.choice(("crash", "crash", "cut", "pause", "pause", "leave", "split", "one-way"))
+def _faults(rng: random.Random, size: int, calm: float) -> tuple[Fault, ...]:
+    found: list[Fault] = []
+    for _ in range(rng.choice((0, 1, 2, 2, 3, 4, 6))):
+        at = _moment(rng, calm)
+        if found and rng.random() < 0.4:
+            # Soon after another one: what two faults do together is the hard part.
+            at = min(found[-1].at + rng.choice((0.3, 1.0, 4.0)) * rng.random(), calm)
+        found.append(_fault(rng, size, at))
+    return tuple(sorted(found))
+
+
+def _moment(rng: random.Random, calm: float) -> float:
+    # Just before the calm is the worst moment: all of the healing falls into it.
+    return calm - 0.5 * rng.random() if rng.random() < 0.2 else rng.uniform(0.3, calm)
+
+
+def _fault(rng: random.Random, size: int, at: float) -> Fault:
+    kind = rng.choice(_KINDS)
     host = -1 if rng.random() < 0.4 else rng.randrange(size)
     lasts = rng.choice((rng.uniform(0.1, 1.0), rng.uniform(1.0, 3.5), rng.uniform(2.0, 8.0)))
     side = frozenset(rng.sample(range(size), rng.randint(1, size - 1)))
-    return Fault(rng.uniform(0.3, calm), kind, host, lasts, side)
+    return Fault(at, kind, host, lasts, side)

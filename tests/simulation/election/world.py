@@ -13,7 +13,7 @@ from booksan.supervisor.election.actions import (
     StepDown,
 )
 from booksan.supervisor.election.guard import Guard, Stamp
-from booksan.supervisor.election.machine import Election, Role
+from booksan.supervisor.election.machine import Election
 from booksan.supervisor.election.messages import Kind, Message, Term
 from booksan.supervisor.election.timing import Timing
 from tests.simulation.election.host import Host
@@ -51,6 +51,7 @@ class World:
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._count = 0
         self._terms: set[Term] = set()
+        self._recorded: dict[Link, list[tuple[Message, Stamp]]] = {}
         #: Since when all agree, in the calm.
         self._agreed: float | None = None
 
@@ -150,13 +151,24 @@ class World:
     def _send(self, host: Host, to: int, message: Message) -> None:
         if message.kind is Kind.AGREED and message.term.host != host.number:
             self._require(not host.leads, f"host {host.number} agrees and still leads")
+        self._require(message.term <= host.term, f"host {host.number} tells a term not on disk")
         stamp = host.guard.stamp(to)
         link = (host.number, to)
         receiver = self._hosts[to]
         if self._trace:
             self._note(host, f"-> {to} {message.kind.name} {tuple(message.term)}")
-        for arrival in self._network.arrivals(link, self.now):
+        for arrival in self._network.arrivals(link, self.now, receiver.up):
             self._at(arrival, self._deliver, receiver, message, stamp, self.now)
+        if self.schedule.replay:
+            self._record(host, receiver, message, stamp)
+
+    def _record(self, host: Host, receiver: Host, message: Message, stamp: Stamp) -> None:
+        """Somebody listens: a claim is answered by the agreements of earlier ones."""
+        if message.kind is Kind.AGREED:
+            self._recorded.setdefault((host.number, receiver.number), []).append((message, stamp))
+        elif message.kind is Kind.COORDINATOR:
+            for recorded in self._recorded.get((receiver.number, host.number), [])[-3:]:
+                self._at(self.now + 0.001, self._deliver, host, *recorded, self.now)
 
     def _deliver(self, host: Host, message: Message, stamp: Stamp, sent: float) -> None:
         if host.machine is None:
@@ -165,7 +177,8 @@ class World:
             # A recording, or one that is late: in the calm there is neither.
             return
         if host.paused:
-            host.queue.append((message, stamp))
+            if host.asleep is None:
+                host.queue.append((message, stamp))
             return
         self._hear(host, message, stamp)
         self._plan(host)
@@ -189,8 +202,8 @@ class World:
             self._cut_links(self._links(fault), back)
         elif not host.up or host.left:
             return
-        elif fault.kind == "pause":
-            self._pause(host, back)
+        elif fault.kind in ("pause", "sleep"):
+            self._pause(host, back, asleep=fault.kind == "sleep")
         elif fault.kind == "leave":
             self._leave(host, back)
         else:
@@ -229,11 +242,12 @@ class World:
         self._note(None, f"mended: {links}")
         self._network.mend(links)
 
-    def _pause(self, host: Host, until: float) -> None:
+    def _pause(self, host: Host, until: float, *, asleep: bool) -> None:
         if host.paused:
             return
-        self._note(host, "stands still")
+        self._note(host, "sleeps" if asleep else "stands still")
         host.paused = True
+        host.asleep = self.now if asleep else None
         host.turn_at = _NEVER
         self._at(min(until, self.schedule.calm), self._resume, host, host.epoch)
 
@@ -242,6 +256,12 @@ class World:
             return
         self._note(host, "goes on")
         host.paused = False
+        if host.asleep is not None and self.now < host.asleep + self.timing.lease:
+            # It may go on as before, but what came meanwhile is lost. After a longer sleep it
+            # begins anew, and needs no excuse.
+            for other in self.schedule.hosts:
+                self._network.break_promise((other, host.number), self.now)
+        host.asleep = None
         queue, host.queue = host.queue, []
         for message, stamp in queue:
             self._hear(host, message, stamp)
@@ -254,9 +274,11 @@ class World:
             return
         self._note(host, "leaves")
         host.left = True
+        epoch = host.epoch
         self._perform(host, host.machine.leave(self.now))
+        self._require(not host.leads, f"host {host.number} leaves and still leads")
         self._plan(host)
-        self._at(self.now + 0.8, self._end, host, host.epoch)
+        self._at(self.now + 0.8, self._end, host, epoch)
         if back < self.schedule.calm:
             self._at(max(back, self.now + 0.9), self._start, host)
 
@@ -312,15 +334,16 @@ class World:
         return machine is not None and machine.acts(self.now)
 
     def _check_suspicions(self) -> None:
-        for host in self._hosts.values():
-            if host.leads and host.machine is not None:
-                up = {one.number for one in self._hosts.values() if one.up and not one.left}
-                suspected = host.machine.suspected
-                self._require(not suspected & up, f"live hosts are suspected: {suspected & up}")
-                if self.schedule.hold > self.timing.suspicion + self.timing.heartbeat:
-                    known = up | suspected | host.machine.left
-                    missing = set(self.schedule.hosts) - known
-                    self._require(not missing, f"dead hosts are not suspected: {missing}")
+        """After a long calm exactly the dead are suspected, but for those that had left."""
+        if self.schedule.hold < self.timing.suspicion + 2 * self.timing.heartbeat:
+            return
+        up = {host.number for host in self._hosts.values() if host.up and not host.left}
+        machine = self._hosts[max(up)].machine
+        assert machine is not None
+        wrong = machine.suspected & up
+        self._require(not wrong, f"live hosts are suspected: {sorted(wrong)}")
+        missed = set(self.schedule.hosts) - up - machine.suspected - machine.left
+        self._require(not missed, f"dead hosts are not suspected: {sorted(missed)}")
 
     def _require(self, holds: bool, promise: str) -> None:
         if not holds:
@@ -344,6 +367,3 @@ def run_seeds(seeds: Iterable[int], timing: Timing, **options: Any) -> float:
                 f"Replay it: python -m tests.simulation.election --seeds {seed} --trace"
             ) from broken
     return worst
-
-
-__all__ = ["PromiseBroken", "Role", "World", "run_seeds"]
