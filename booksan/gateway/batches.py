@@ -1,6 +1,7 @@
 """Uploads over HTTP: who may send what, how many at once, and how long each may take."""
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from booksan.gateway.errors import Problem, gone
 from booksan.gateway.homes import Homes
 from booksan.gateway.neighbours import Neighbours
 from booksan.gateway.queues import Queues
-from booksan.gateway.uploads import Receipt
+from booksan.gateway.uploads import Receipt, reading_queues
 from booksan.spec import Spec
 from booksan.stages.datasets import datasets
 from booksan.tickets import check_permit, open_ticket
@@ -32,6 +33,8 @@ BODIES = 32
 PARSERS = 4
 #: Seconds between two looks at full queues: the first, and the longest.
 LOOKS = (0.01, 0.25)
+#: Seconds for which full queues are taken to be full still.
+FULL_SECONDS = 0.1
 
 
 class Pass(NamedTuple):
@@ -62,6 +65,8 @@ class Batches:
         #: Short questions to the queues; batches in work must not keep them waiting.
         self._askers = ThreadPoolExecutor(2, "room")
         self._bodies = asyncio.Semaphore(BODIES)
+        #: When queues were last found to be full: many who wait need not all look.
+        self._full: dict[tuple[str, ...], float] = {}
 
     async def put(self, request: Request, admitted: Pass, source: str, number: int) -> Receipt:
         """Nothing of the body is read before there is room for it in the queues."""
@@ -139,18 +144,27 @@ class Batches:
         return found["ticket"], found["permits"]
 
     async def _wait_for_room(self, spec: Spec, source: str) -> None:
-        loop = asyncio.get_running_loop()
         pause, longest = LOOKS
         deadline = time.monotonic() + self._config.room_seconds
-
-        def has_room() -> bool:
-            return self._queues.gateway().has_room(spec, source)
-
-        while not await loop.run_in_executor(self._askers, has_room):
+        while not await self._has_room(spec, source):
             if time.monotonic() >= deadline or self._stopping.is_set():
                 raise Problem(503, "queues_full", "the queues are full; send it again later")
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, longest)
+
+    async def _has_room(self, spec: Spec, source: str) -> bool:
+        queues = tuple(reading_queues(spec, source))
+        if time.monotonic() - self._full.get(queues, -math.inf) < FULL_SECONDS:
+            return False
+        loop = asyncio.get_running_loop()
+        room = await loop.run_in_executor(
+            self._askers, lambda: self._queues.gateway().has_room(spec, source)
+        )
+        if room:
+            self._full.pop(queues, None)
+        else:
+            self._full[queues] = time.monotonic()
+        return room
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

@@ -6,11 +6,19 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from booksan.gateway.bodies import Incoming
-from booksan.gateway.errors import log, problem_of
+from booksan.gateway.errors import Problem, log, problem_of
 from booksan.gateway.limits import Connections, peer_of
 
 #: Seconds for a client to take the next piece of its answer.
 SEND_SECONDS = 60.0
+
+
+#: Codes of refusals after which nothing more is waited for.
+_AT_ONCE = ("too_slow", "stopping")
+
+
+def _stopping() -> Problem:
+    return Problem(503, "stopping", "the gateway is being stopped; send it again")
 
 
 class Door:
@@ -35,6 +43,9 @@ class Door:
         scope["app"] = self
         try:
             await self._app(scope, incoming.receive, answer.send)
+        except asyncio.CancelledError:
+            # Only the end of the process cancels a request, when its time to drain is over.
+            await self._refuse(_stopping(), scope, incoming, answer)
         except Exception as error:  # noqa: BLE001
             await self._refuse(error, scope, incoming, answer)
 
@@ -47,7 +58,7 @@ class Door:
             return
         problem = problem_of(error)
         response = problem.response()
-        if problem.status == 408 or not await incoming.drop():
+        if problem.code in _AT_ONCE or not await incoming.drop():
             response.headers["Connection"] = "close"
         await response(scope, incoming.receive, answer.send)
 

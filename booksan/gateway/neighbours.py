@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
@@ -47,12 +46,8 @@ class Neighbours:
         except httpx.HTTPError as error:
             raise _away(url, error) from None
         kept = {k: answer.headers[k] for k in _PASSED_BACK if k in answer.headers}
-        return StreamingResponse(
-            answer.aiter_raw(),
-            answer.status_code,
-            kept | {"Cache-Control": "no-store"},
-            background=BackgroundTask(answer.aclose),
-        )
+        headers = kept | {"Cache-Control": "no-store"}
+        return StreamingResponse(_content(answer), answer.status_code, headers)
 
     async def ask(
         self, caller: Caller, url: str, path: str, headers: dict[str, str] | None = None
@@ -91,6 +86,14 @@ class Neighbours:
         if caller.secret is not None:
             headers[SECRET_HEADER] = caller.secret
         return headers
+
+
+async def _content(answer: httpx.Response) -> AsyncIterator[bytes]:
+    try:
+        async for piece in answer.aiter_raw():
+            yield piece
+    finally:
+        await answer.aclose()
 
 
 def _away(url: str, error: Exception) -> Problem:

@@ -279,6 +279,39 @@ def test_a_killed_gateway_comes_back_on_its_port_and_the_run_goes_on(
         assert client.answers() == data.answers
 
 
+def test_a_stopped_gateway_finishes_what_is_in_hand(alpha: Running, data: Sample) -> None:
+    batch = data.batches["books"][0]
+    with alpha.client("drained") as client, alpha.client("drained") as listener:
+        client.create(data)
+        pid = alpha.gateway_pid()
+        assert pid is not None
+        heard: list[str] = []
+        listening = threading.Event()
+
+        def listen() -> None:
+            with listener.http.stream("GET", f"{listener.path}/events") as answer:
+                for line in answer.iter_lines():
+                    heard.append(line)
+                    listening.set()
+
+        def slowly() -> Iterator[bytes]:
+            """A batch that is half sent when the signal comes."""
+            yield batch[:100]
+            os.kill(pid, signal.SIGTERM)
+            yield batch[100:]
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        assert listening.wait(60)
+        path = f"{client.path}/sources/books/batches/0"
+        assert client.http.put(path, content=slowly()).status_code == 200
+        thread.join(60)
+        assert not thread.is_alive(), "a stream in which nothing happens kept the gateway alive"
+        assert "event: end" not in heard
+        wait_for(lambda: (read_address(alpha.root) or {}).get("pid") != pid)
+        client.wait(lambda status: status["sources"]["books"]["batches"] == 1)
+
+
 def test_a_gateway_on_another_host_serves_the_same_clients(
     alpha: Running, data: Sample, tmp_path: Path
 ) -> None:
