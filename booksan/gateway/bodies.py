@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -14,6 +15,10 @@ from booksan.gateway.errors import Problem
 
 #: Bytes of a request that is not a batch.
 MAX_JSON = 1024 * 1024
+#: Members or frames of a compressed body: more of them are work for nothing.
+MAX_PARTS = 1000
+#: By how much data that cannot be compressed may grow in the attempt.
+GROWTH = 1.1
 #: What a refused request still has on its way is taken and dropped, up to so many bytes and
 #: seconds: a client that is still sending would otherwise see a broken connection, no answer.
 DRAIN_BYTES = 64 * 1024 * 1024
@@ -36,70 +41,89 @@ class Plain:
         pass
 
 
-class Gzip:
-    """One or more gzip members."""
+class Compressed(ABC):
+    """One or more compressed parts, decompressed step by step so that the cap is seen in time."""
 
-    def __init__(self) -> None:
-        self._member = zlib.decompressobj(wbits=31)
-        self._begun = False
+    #: Bytes of input that are decompressed at once.
+    step: int
 
-    def feed(self, data: bytes, room: int) -> bytes:
-        parts = []
-        while data and room >= 0:
-            if self._member.eof:
-                self._member = zlib.decompressobj(wbits=31)
-            self._begun = True
-            try:
-                part = self._member.decompress(data, room + 1)
-            except zlib.error as error:
-                raise _broken("gzip") from error
-            parts.append(part)
-            room -= len(part)
-            data = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
-        return b"".join(parts)
-
-    def finish(self) -> None:
-        if not self._begun or not self._member.eof:
-            raise _broken("gzip")
-
-
-class Zstd:
-    """One or more zstd frames; each small piece of input gives a bounded piece of output."""
-
-    #: Input that is decompressed at once. A block of zstd gives at most 128 KiB, and takes three
-    #: bytes or more, so that this many bytes cannot give much before the cap is looked at.
-    _STEP = 256
-    #: Memory for the window, so that a header cannot ask for more.
-    _WINDOW = 8 * 1024 * 1024
-
-    def __init__(self) -> None:
-        self._frame = self._new()
-        self._begun = False
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._parts = 0
+        self._ended = True
 
     def feed(self, data: bytes, room: int) -> bytes:
-        parts = []
+        found: list[bytes] = []
         view = memoryview(data)
         while view and room >= 0:
-            if self._frame.eof:
-                self._frame = self._new()
-            self._begun = True
-            step, view = view[: self._STEP], view[self._STEP :]
+            if self._ended:
+                self._begin_part()
             try:
-                part = self._frame.decompress(step)
-            except zstandard.ZstdError as error:
-                raise _broken("zstd") from error
-            if self._frame.unused_data:
-                view = memoryview(self._frame.unused_data + bytes(view))
-            parts.append(part)
-            room -= len(part)
-        return b"".join(parts)
+                piece, used, self._ended = self._decompress(view[: self.step], room + 1)
+            except (zlib.error, zstandard.ZstdError) as error:
+                raise self._broken() from error
+            found.append(piece)
+            room -= len(piece)
+            view = view[used:]
+        return b"".join(found)
 
     def finish(self) -> None:
-        if not self._begun or not self._frame.eof:
-            raise _broken("zstd")
+        if not self._parts or not self._ended:
+            raise self._broken()
 
-    def _new(self) -> "zstandard.ZstdDecompressionObj":
-        return zstandard.ZstdDecompressor(max_window_size=self._WINDOW).decompressobj()
+    def _begin_part(self) -> None:
+        self._parts += 1
+        if self._parts > MAX_PARTS:
+            raise Problem(
+                400, "broken_compression", f"the {self._name} data has over {MAX_PARTS} parts"
+            )
+        self._begin()
+
+    def _broken(self) -> Problem:
+        text = f"the {self._name} data is broken or cut short"
+        return Problem(400, "broken_compression", text)
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Makes ready for the next part."""
+
+    @abstractmethod
+    def _decompress(self, data: memoryview, most: int) -> tuple[bytes, int, bool]:
+        """What came out, how many bytes went in, and whether the part is at its end."""
+
+
+class Gzip(Compressed):
+    step = 16 * 1024
+
+    def __init__(self) -> None:
+        super().__init__("gzip")
+
+    def _begin(self) -> None:
+        self._member = zlib.decompressobj(wbits=31)
+
+    def _decompress(self, data: memoryview, most: int) -> tuple[bytes, int, bool]:
+        piece = self._member.decompress(data, most)
+        left = len(self._member.unused_data) + len(self._member.unconsumed_tail)
+        return piece, len(data) - left, self._member.eof
+
+
+class Zstd(Compressed):
+    #: A block of zstd takes three bytes or more and gives at most 128 KiB, so that one step gives
+    #: about 10 MiB at most.
+    step = 256
+    #: Bytes of memory for the window: a header cannot ask for more.
+    _window = 8 * 1024 * 1024
+
+    def __init__(self) -> None:
+        super().__init__("zstd")
+
+    def _begin(self) -> None:
+        decompressor = zstandard.ZstdDecompressor(max_window_size=self._window)
+        self._frame = decompressor.decompressobj()
+
+    def _decompress(self, data: memoryview, most: int) -> tuple[bytes, int, bool]:
+        piece = self._frame.decompress(data)
+        return piece, len(data) - len(self._frame.unused_data), self._frame.eof
 
 
 DECODERS: dict[str, Callable[[], Decoder]] = {
@@ -109,10 +133,6 @@ DECODERS: dict[str, Callable[[], Decoder]] = {
     "x-gzip": Gzip,
     "zstd": Zstd,
 }
-
-
-def _broken(name: str) -> Problem:
-    return Problem(400, "broken_compression", f"the {name} data is broken or cut short")
 
 
 def _too_large(limit: int) -> Problem:
@@ -145,11 +165,12 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
 
 async def _read(request: Request, decoder: Decoder, limit: int) -> bytes:
     parts: list[bytes] = []
-    size = 0
+    size = received = 0
     async for data in request.stream():
         part = decoder.feed(data, limit - size)
         size += len(part)
-        if size > limit:
+        received += len(data)
+        if size > limit or received > limit * GROWTH + 1024:
             raise _too_large(limit)
         parts.append(part)
     decoder.finish()

@@ -21,6 +21,8 @@ KEEP_ALIVE_SECONDS = 75
 MAX_HEAD_BYTES = 512 * 1024
 #: Seconds for a refused client to read why.
 REFUSAL_SECONDS = 1.0
+#: Clients that are being refused at once; those beyond are cut off without a word.
+MAX_REFUSALS = 100
 #: Open files that are not connections: databases, queues, other gateways.
 OTHER_FILES = 256
 
@@ -34,6 +36,7 @@ class Connections:
         self.most = most
         self.head_seconds = head_seconds
         self._watches: dict[Peer, Watch] = {}
+        self._refusals = 0
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -50,6 +53,21 @@ class Connections:
         watch.stop()
         if self._watches.get(_peer(transport)) is watch:
             del self._watches[_peer(transport)]
+
+    def refuse(self, transport: asyncio.Transport, problem: Problem) -> None:
+        """Says why, then ends the connection."""
+        if self._refusals >= MAX_REFUSALS:
+            transport.abort()
+            return
+        self._refusals += 1
+        transport.write(_refusal(problem))
+
+        def end() -> None:
+            self._refusals -= 1
+            transport.abort()
+
+        # Closed at once, what the client still sends would reset the connection under the answer.
+        asyncio.get_running_loop().call_later(REFUSAL_SECONDS, end)
 
     def began(self, peer: Peer | None) -> None:
         watch = self._watches.get(peer) if peer else None
@@ -125,7 +143,7 @@ def protocol_class(connections: Connections) -> type[asyncio.Protocol]:
             _send_at_once(transport)
             self._watch = connections.open(transport)
             if self._watch is None:
-                _refuse(transport, _TOO_MANY)
+                connections.refuse(transport, _TOO_MANY)
             else:
                 super().connection_made(transport)
 
@@ -136,7 +154,7 @@ def protocol_class(connections: Connections) -> type[asyncio.Protocol]:
                 super().data_received(data)
             else:
                 self._refused = True
-                _refuse(self.transport, _HEAD_TOO_LARGE)
+                connections.refuse(self.transport, _HEAD_TOO_LARGE)
 
         def connection_lost(self, exc: Exception | None) -> None:
             if self._watch is not None:
@@ -150,7 +168,7 @@ _TOO_MANY = Problem(503, "too_many_connections", "too many connections; try agai
 _HEAD_TOO_LARGE = Problem(431, "head_too_large", "the head of the request is too large")
 
 
-def _refuse(transport: asyncio.Transport, problem: Problem) -> None:
+def _refusal(problem: Problem) -> bytes:
     body = json.dumps(problem.body).encode()
     headers = problem.headers | {
         "Content-Type": "application/json",
@@ -158,9 +176,7 @@ def _refuse(transport: asyncio.Transport, problem: Problem) -> None:
         "Connection": "close",
     }
     head = [f"HTTP/1.1 {problem.status} Refused", *(f"{k}: {v}" for k, v in headers.items())]
-    transport.write("\r\n".join([*head, "", ""]).encode() + body)
-    # Closed at once, what the client is still sending would reset the connection under the answer.
-    asyncio.get_running_loop().call_later(REFUSAL_SECONDS, transport.abort)
+    return "\r\n".join([*head, "", ""]).encode() + body
 
 
 def make_room_for(connections: int) -> int:

@@ -69,8 +69,9 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
         level=logging.WARNING,
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
     )
-    # Its warnings are about clients that send nonsense.
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    # Their warnings are about clients that send nonsense, or leave in the middle of an answer.
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     stop = StopSignal()
     try:
         config = read_gateway_config(data_dir)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 from starlette.types import Message
 
-from booksan.gateway.bodies import Incoming, read_body
+from booksan.gateway.bodies import DECODERS, MAX_PARTS, Incoming, read_body
 from booksan.gateway.errors import Problem
 
 LIMIT = 1000
@@ -81,6 +81,14 @@ def test_what_is_broken_or_cut_short_is_refused(encoding: str) -> None:
     packed = PACKERS[encoding](b"some text, and some more of it")
     for broken in (b"", packed[:-1], b"x" + packed, packed + b"x", zlib.compress(b"x")):
         assert refusal(cut(broken, 5), encoding) == (400, "broken_compression")
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "zstd"])
+def test_work_for_nothing_is_refused(encoding: str) -> None:
+    nothing = PACKERS[encoding](b"")
+    assert refusal([nothing] * LIMIT, encoding) == (413, "too_large")
+    with pytest.raises(Problem, match="parts"):
+        DECODERS[encoding]().feed(nothing * (MAX_PARTS + 1), LIMIT)
 
 
 def test_an_unknown_encoding_is_refused_before_anything_is_read() -> None:
