@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from booksan.errors import UsageError
+from booksan.pulse import Pulses
 from booksan.supervisor.child import Nursery
 from booksan.supervisor.config import HostConfig, read_config
 from booksan.supervisor.locks import take_locks
@@ -40,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log("host", f"cannot start: {error}")
         _report_failure(data_dir, str(error))
         return EXIT_CANNOT_START
-    nursery = Nursery(data_dir, config.entry, wakeup, make_tether(), locks.workers)
+    pulses = Pulses(len(config.workers))
+    nursery = Nursery(data_dir, config.entry, wakeup, make_tether(), locks.workers, pulses)
     return Supervisor(config, nursery, parent_fd=0 if options.with_parent else None).run()
 
 

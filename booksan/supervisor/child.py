@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from booksan import pulse
 from booksan.supervisor.config import WorkerSpec
 from booksan.supervisor.logs import log_path
 from booksan.supervisor.states import EXIT_CANNOT_START
@@ -30,13 +31,16 @@ class Nursery:
     tether: Tether
     #: The lock that is free again when the last worker is gone.
     workers_lock: int
+    #: Where the workers give their signs of life.
+    pulses: pulse.Pulses
 
 
-def become_worker(nursery: Nursery, spec: WorkerSpec, mask: set[int]) -> NoReturn:
+def become_worker(nursery: Nursery, spec: WorkerSpec, slot: int, mask: set[int]) -> NoReturn:
     """Be the worker, and never come back: the code above belongs to the supervisor."""
     code = 1
     try:
         _leave_supervisor(nursery, mask, log_path(nursery.data_dir, spec.name))
+        pulse.take(nursery.pulses, slot)
         code = _run(nursery, spec)
     except SystemExit as stop:
         code = _exit_code(stop)

@@ -36,6 +36,10 @@ class HostConfig:
     entry: str = DEFAULT_ENTRY
     #: Seconds from SIGTERM until what still lives is killed.
     drain_timeout: float = 5.0
+    #: Seconds without a sign of life after which a worker hangs. Generous: one text can take long.
+    hang_timeout: float = 60.0
+    #: Bytes of memory past which a worker is drained and started anew; 0 for no limit.
+    memory_limit: float = 2 * 1024**3
     restart: RestartPolicy = field(default_factory=RestartPolicy)
 
 
@@ -69,7 +73,9 @@ def _config(found: object) -> HostConfig:
     return HostConfig(
         workers=_workers(found.get("workers")),
         entry=_entry('"entry"', found.get("entry", DEFAULT_ENTRY)),
-        drain_timeout=_seconds("drain_timeout", found.get("drain_timeout", 5.0)),
+        drain_timeout=_number(found, "drain_timeout", HostConfig.drain_timeout),
+        hang_timeout=_number(found, "hang_timeout", HostConfig.hang_timeout),
+        memory_limit=_number(found, "memory_limit", HostConfig.memory_limit),
         restart=_policy(found.get("restart", {})),
     )
 
@@ -112,12 +118,16 @@ def _policy(found: object) -> RestartPolicy:
     unknown = [str(name) for name in found if name not in known]
     if unknown:
         raise UsageError(f'"restart" has no {unknown[0]!r}; it has {", ".join(known)}.')
-    values = {name: _seconds(f"restart.{name}", value) for name, value in found.items()}
+    values = {name: _checked(f"restart.{name}", value) for name, value in found.items()}
     limit = int(values.pop("max_restarts", RestartPolicy.max_restarts))
     return RestartPolicy(max_restarts=limit, **values)
 
 
-def _seconds(name: str, found: object) -> float:
-    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1e9:
+def _number(found: Mapping[str, object], name: str, default: float) -> float:
+    return _checked(name, found.get(name, default))
+
+
+def _checked(name: str, found: object) -> float:
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1e15:
         raise UsageError(f'"{name}" must be a number from 0 on, not {found!r}.')
     return float(found)

@@ -1,7 +1,6 @@
 """The supervisor's one loop: wait, reap, restart what is due.
 
-Signal handlers only wake it. It sleeps until a signal, the end of its parent or the next due time,
-so a quiet host costs nothing.
+Signal handlers only wake it. It sleeps until a signal, the end of its parent or the next due time.
 """
 
 import os
@@ -16,6 +15,7 @@ from booksan.supervisor.policy import RestartHistory
 from booksan.supervisor.states import EXIT_CANNOT_START, EXIT_GAVE_UP, HostState, WorkerState
 from booksan.supervisor.status import HostStatus, write_status
 from booksan.supervisor.wakeup import STOP_SIGNALS
+from booksan.supervisor.watch import Watch
 from booksan.supervisor.workers import OUTSIDE_SIGNALS, Worker, describe_exit
 
 #: Seconds until a report that could not be written is tried again.
@@ -32,8 +32,10 @@ class Supervisor:
         self._nursery = nursery
         self._parent_fd = parent_fd
         self._workers = [
-            Worker(spec, RestartHistory(config.restart), due=now) for spec in config.workers
+            Worker(spec, RestartHistory(config.restart), due=now, slot=slot)
+            for slot, spec in enumerate(config.workers)
         ]
+        self._watch = Watch(config, nursery.pulses, self._workers)
         self._state = HostState.STARTING
         self._exit_code = 0
         self._error: str | None = None
@@ -51,6 +53,7 @@ class Supervisor:
             self._hear_signals()
             self._reap()
             self._start_due()
+            self._watch.look()
             self._end_overdue()
             self._publish()
         log("host", str(self._state))
@@ -61,8 +64,8 @@ class Supervisor:
         if self._parent_fd is not None:
             watched.append(self._parent_fd)
         due = [worker.due for worker in self._workers if worker.state is WorkerState.WAITING]
-        due += [at for at in (self._kill_at, self._publish_at) if at is not None]
-        timeout = max(0.0, min(due) - time.monotonic()) if due else None
+        due += [at for at in (self._kill_at, self._publish_at, self._watch.due) if at is not None]
+        timeout = max(0.0, min(due) - time.monotonic())
         ready, _, _ = select.select(watched, [], [], timeout)
         if self._parent_fd in ready:
             self._hear_parent(self._parent_fd)
@@ -104,7 +107,9 @@ class Supervisor:
             self._fail(EXIT_CANNOT_START, f"{worker.name} cannot start{self._why(worker)}")
         else:
             worker.ended(WorkerState.WAITING)
-            self._plan_restart(worker, describe_exit(code), killed=-code in OUTSIDE_SIGNALS)
+            reason = "hung" if worker.hung else describe_exit(code)
+            killed = -code in OUTSIDE_SIGNALS and not worker.hung
+            self._plan_restart(worker, reason, killed=killed)
 
     def _plan_restart(self, worker: Worker, reason: str, *, killed: bool) -> None:
         due = worker.history.died(worker.started, time.monotonic(), killed=killed)

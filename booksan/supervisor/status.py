@@ -18,6 +18,9 @@ class WorkerStatus:
     restarts: int
     #: When it came into this state, in seconds since 1970.
     since: float
+    #: Bytes in memory and seconds of processor time, at the last look.
+    memory: int | None = None
+    cpu: float | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,15 @@ def read_status(data_dir: Path) -> HostStatus | None:
 
 def _worker(found: dict[str, Any]) -> WorkerStatus:
     state = WorkerState(found["state"])
-    return WorkerStatus(found["name"], found["pid"], state, found["restarts"], found["since"])
+    return WorkerStatus(
+        found["name"],
+        found["pid"],
+        state,
+        found["restarts"],
+        found["since"],
+        found.get("memory"),
+        found.get("cpu"),
+    )
 
 
 def write_json(path: Path, value: object) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from booksan.supervisor import logs
 from booksan.supervisor.child import Nursery, become_worker
 from booksan.supervisor.config import WorkerSpec
+from booksan.supervisor.figures import Figures
 from booksan.supervisor.policy import RestartHistory
 from booksan.supervisor.states import WorkerState
 from booksan.supervisor.status import WorkerStatus
@@ -23,6 +24,8 @@ class Worker:
     history: RestartHistory
     #: Monotonic time of its next start, while it waits.
     due: float
+    #: Its place among the pulses.
+    slot: int = 0
     state: WorkerState = WorkerState.WAITING
     pid: int | None = None
     starts: int = 0
@@ -30,6 +33,11 @@ class Worker:
     started: float = 0.0
     #: Where in its log the output of this process begins.
     log_offset: int = 0
+    figures: Figures | None = None
+    #: Monotonic time at which it is killed if it has not ended, while it drains alone.
+    kill_at: float | None = None
+    #: It was killed because it gave no sign of life.
+    hung: bool = False
     #: Wall-clock time of the last change of state.
     since: float = field(default_factory=time.time)
 
@@ -50,11 +58,13 @@ class Worker:
         self.started = time.monotonic()
         self.starts += 1
         self.log_offset = logs.size(logs.log_path(nursery.data_dir, self.name))
+        self.figures, self.kill_at, self.hung = None, None, False
+        nursery.pulses.beat(self.slot)
         mask = nursery.wakeup.block()
         try:
             pid = os.fork()
             if pid == 0:
-                become_worker(nursery, self.spec, mask)
+                become_worker(nursery, self.spec, self.slot, mask)
         finally:
             nursery.wakeup.unblock(mask)
         self.pid = pid
@@ -67,13 +77,23 @@ class Worker:
 
     def ended(self, state: WorkerState) -> None:
         self.pid = None
+        self.figures = None
         self.enter(state)
 
     def last_words(self, data_dir: Path) -> str:
         return logs.last_line(logs.log_path(data_dir, self.name), self.log_offset)
 
     def status(self) -> WorkerStatus:
-        return WorkerStatus(self.name, self.pid, self.state, self.restarts, round(self.since, 3))
+        figures = self.figures
+        return WorkerStatus(
+            self.name,
+            self.pid,
+            self.state,
+            self.restarts,
+            round(self.since, 3),
+            figures.memory if figures else None,
+            figures.cpu if figures else None,
+        )
 
 
 def describe_exit(code: int) -> str:

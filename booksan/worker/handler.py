@@ -12,6 +12,7 @@ from pathlib import Path
 from booksan.errors import StateError
 from booksan.messages import Control, Kind, Message, encode, end_message
 from booksan.partition import numbered_messages
+from booksan.pulse import beat
 from booksan.spec import Spec
 from booksan.stages.datasets import dataset_named
 from booksan.stages.operator import Place, Stateless
@@ -58,6 +59,7 @@ class Handler:
         for message in messages:
             groups.setdefault(message.client, []).append(message)
         for client, group in groups.items():
+            beat()
             wanted = self._wanted(client, group)
             if wanted:
                 self._handle_client(client, wanted)
@@ -120,6 +122,7 @@ class Handler:
         """Publishes what is committed, then makes and publishes the final output that is due."""
         self.publisher.publish(session.store.db)
         while session.finish_piece():
+            beat()
             self.publisher.publish(session.store.db)
             self.crash("final-published")
 
@@ -146,6 +149,7 @@ class Handler:
 
     def _resume_client(self, client: str, path: Path) -> None:
         """One client whose work cannot be resumed must not keep the others waiting."""
+        beat()
         try:
             self._try_to_resume(client, path)
         except Exception as error:

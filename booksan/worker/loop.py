@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from booksan.errors import MessageError
 from booksan.messages import Control, Message, decode
+from booksan.pulse import beat
 from booksan.state import outbox
 from booksan.transport.base import Delivery
 from booksan.worker.environment import is_environment
@@ -80,6 +81,7 @@ class Worker:
 
     def step(self, timeout: float) -> bool:
         """Handles what is waiting; False if nothing came in time."""
+        beat()
         self._tick()
         limit = 1 if self.careful else self.settings.max_messages
         deliveries = self.consumer.receive(limit, self.settings.max_bytes, timeout)
@@ -113,6 +115,7 @@ class Worker:
         letter = letter_id(delivery.body)
         tries, reason = 0, ""
         while tries < self.settings.max_attempts:
+            beat()
             try:
                 message = decode(delivery.body)
                 self.handler.handle([message])

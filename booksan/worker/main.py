@@ -10,6 +10,7 @@ from types import FrameType
 
 from booksan.errors import EXIT_CANNOT_START, QueueBusy, StateError, UsageError
 from booksan.memory import quiet_collector
+from booksan.pulse import beat
 from booksan.state.shard import ShardStore, lock_shard
 from booksan.tickets import load_secret
 from booksan.transport import open_transport, queues_address
@@ -62,6 +63,7 @@ class Life:
                     raise
                 self._check_owner(error)
                 log.warning("%s.%s waits: %s", self.stage, self.shard, error)
+                beat()
                 time.sleep(pause)
                 pause = min(pause * 2, longest)
             first = False

@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterable
 
+from booksan.pulse import beat
 from booksan.state import outbox
 from booksan.transport.base import Outgoing
 from booksan.worker.shard import Shard
@@ -19,6 +20,7 @@ class Publisher:
         if not outbox.waiting(db):
             return
         for count, chunk in enumerate(outbox.chunks(db, self._chunk)):
+            beat()
             if count:
                 self._crash("partly-published")
             self._transport.publish([Outgoing(posted.queue, posted.body) for posted in chunk])

@@ -7,6 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
+from booksan.pulse import beat
+
 
 def steady(data_dir: Path, stage: str, shard: int) -> int:
     """Live until SIGTERM; leave a mark when another process of the same name lives too."""
@@ -29,6 +31,28 @@ def slow_to_finish(data_dir: Path, stage: str, shard: int) -> int:
     _mark(data_dir, f"asked.{stage}.{shard}")
     (data_dir / "go").read_bytes()
     _mark(data_dir, f"finished.{stage}.{shard}")
+    return 0
+
+
+def beats(data_dir: Path, stage: str, shard: int) -> int:
+    """Give signs of life until SIGTERM; shard 1 falls silent, once, when the test says so."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    _mark(data_dir, f"ready.{stage}.{shard}.{os.getpid()}")
+    while signal.sigtimedwait({signal.SIGTERM}, 0.02) is None:
+        if not (shard == 1 and (data_dir / f"silence.{os.getpid()}").exists()):
+            beat()
+    return 0
+
+
+def grows(data_dir: Path, stage: str, shard: int) -> int:
+    """Shard 1 takes a lot of memory, once, when the test says so."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    _mark(data_dir, f"ready.{stage}.{shard}.{os.getpid()}")
+    held = b""
+    while signal.sigtimedwait({signal.SIGTERM}, 0.02) is None:
+        if shard == 1 and not held and (data_dir / f"grow.{os.getpid()}").exists():
+            held = b"x" * 300_000_000
+    _mark(data_dir, f"drained.{stage}.{shard}.{os.getpid()}")
     return 0
 
 
