@@ -9,6 +9,7 @@ from pathlib import Path
 from booksan.errors import UsageError
 from booksan.pulse import Pulses
 from booksan.supervisor.child import Nursery
+from booksan.supervisor.company import Company
 from booksan.supervisor.config import HostConfig, read_config
 from booksan.supervisor.locks import take_locks
 from booksan.supervisor.logs import LOGS, log
@@ -43,7 +44,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_CANNOT_START
     pulses = Pulses(len(config.workers))
     nursery = Nursery(data_dir, config.entry, wakeup, make_tether(), locks.workers, pulses)
-    return Supervisor(config, nursery, parent_fd=0 if options.with_parent else None).run()
+    parent_fd = 0 if options.with_parent else None
+    try:
+        company = _company(config, data_dir)
+    except UsageError as error:
+        log("host", f"cannot start: {error}")
+        _report_failure(data_dir, str(error))
+        return EXIT_CANNOT_START
+    return Supervisor(config, nursery, parent_fd, company).run()
+
+
+def _company(config: HostConfig, data_dir: Path) -> Company | None:
+    if config.election is None:
+        return None
+    try:
+        secret = (data_dir / "secret").read_bytes()
+    except OSError as error:
+        raise UsageError(f"{data_dir / 'secret'} cannot be read: {error.strerror}.") from None
+    return Company(config.election, secret, data_dir)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -82,7 +100,8 @@ def _prepare(data_dir: Path) -> HostConfig:
 def _report_failure(data_dir: Path, error: str) -> None:
     # The exit code says the same, so a full disk costs only the words.
     with suppress(OSError):
-        write_status(data_dir, HostStatus(os.getpid(), HostState.FAILED, 0, (), error))
+        failed = HostStatus(os.getpid(), HostState.FAILED, 0, (), error, EXIT_CANNOT_START)
+        write_status(data_dir, failed)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ from booksan.supervisor.status import write_json
 HOST_FILE = "host.json"
 DEFAULT_ENTRY = "booksan.worker.main:run"
 
+#: Host and port.
+Address = tuple[str, int]
+
 _STAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -30,6 +33,27 @@ class WorkerSpec:
 
 
 @dataclass(frozen=True)
+class Peer:
+    """Another host: its number in the election, and where its supervisor hears by UDP."""
+
+    id: int
+    address: Address
+
+
+@dataclass(frozen=True)
+class ElectionConfig:
+    """Who takes part in electing the leader, and how the leader brings hosts back."""
+
+    name: str
+    id: int
+    listen: Address
+    #: All other hosts by name.
+    peers: Mapping[str, Peer]
+    #: The data directories of hosts on this machine, by name; without them nobody is revived.
+    revival: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class HostConfig:
     workers: tuple[WorkerSpec, ...]
     #: `package.module:function`, called as function(data_dir, stage, shard) in the new process.
@@ -41,6 +65,8 @@ class HostConfig:
     #: Bytes of memory past which a worker is drained and started anew; 0 for no limit.
     memory_limit: float = 2 * 1024**3
     restart: RestartPolicy = field(default_factory=RestartPolicy)
+    #: None for a host that is alone.
+    election: ElectionConfig | None = None
 
 
 def write_config(data_dir: Path, config: HostConfig) -> None:
@@ -77,7 +103,34 @@ def _config(found: object) -> HostConfig:
         hang_timeout=_number(found, "hang_timeout", HostConfig.hang_timeout),
         memory_limit=_number(found, "memory_limit", HostConfig.memory_limit),
         restart=_policy(found.get("restart", {})),
+        election=_election(found.get("election")),
     )
+
+
+def _election(found: object) -> ElectionConfig | None:
+    """Written by `booksan host`, which has checked the topology; only the form is checked here."""
+    if found is None:
+        return None
+    try:
+        assert isinstance(found, dict)
+        peers = {
+            str(name): Peer(int(one["id"]), _address(one["address"]))
+            for name, one in found["peers"].items()
+        }
+        return ElectionConfig(
+            str(found["name"]),
+            int(found["id"]),
+            _address(found["listen"]),
+            peers,
+            {str(name): str(path) for name, path in found["revival"].items()},
+        )
+    except (AssertionError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f'"election" is not as it should be: {error!r}.') from None
+
+
+def _address(found: list[object]) -> Address:
+    host, port = found
+    return str(host), int(str(port))
 
 
 def _workers(found: object) -> tuple[WorkerSpec, ...]:

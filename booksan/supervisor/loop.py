@@ -9,6 +9,7 @@ import signal
 import time
 
 from booksan.supervisor.child import Nursery
+from booksan.supervisor.company import Company, Leading
 from booksan.supervisor.config import HostConfig
 from booksan.supervisor.logs import log
 from booksan.supervisor.policy import RestartHistory
@@ -25,12 +26,19 @@ _STATUS_RETRY = 1.0
 class Supervisor:
     """The workers of one host, from their start to their end."""
 
-    def __init__(self, config: HostConfig, nursery: Nursery, parent_fd: int | None = None) -> None:
-        """`parent_fd`: a pipe; when it ends, so does the host."""
+    def __init__(
+        self,
+        config: HostConfig,
+        nursery: Nursery,
+        parent_fd: int | None = None,
+        company: Company | None = None,
+    ) -> None:
+        """`parent_fd`: a pipe; when it ends, so does the host. `company`: the other hosts."""
         now = time.monotonic()
         self._config = config
         self._nursery = nursery
         self._parent_fd = parent_fd
+        self._company = company
         self._workers = [
             Worker(spec, RestartHistory(config.restart), due=now, slot=slot)
             for slot, spec in enumerate(config.workers)
@@ -54,8 +62,12 @@ class Supervisor:
             self._reap()
             self._start_due()
             self._watch.look()
+            if self._company is not None:
+                self._company.turn()
             self._end_overdue()
             self._publish()
+        if self._company is not None:
+            self._company.close()
         log("host", str(self._state))
         return self._exit_code
 
@@ -63,8 +75,12 @@ class Supervisor:
         watched = [self._nursery.wakeup.fd]
         if self._parent_fd is not None:
             watched.append(self._parent_fd)
+        if self._company is not None:
+            watched.append(self._company.fd)
         due = [worker.due for worker in self._workers if worker.state is WorkerState.WAITING]
         due += [at for at in (self._kill_at, self._publish_at, self._watch.due) if at is not None]
+        if self._company is not None:
+            due.append(self._company.due)
         timeout = max(0.0, min(due) - time.monotonic())
         ready, _, _ = select.select(watched, [], [], timeout)
         if self._parent_fd in ready:
@@ -92,10 +108,13 @@ class Supervisor:
                 return
             if pid == 0:
                 return
+            code = os.waitstatus_to_exitcode(status)
+            if self._company is not None and self._company.reaped(pid, code):
+                continue
             # As process 1 of a container it also inherits orphans, which are nobody's worker.
             for worker in self._workers:
                 if worker.pid == pid:
-                    self._bury(worker, os.waitstatus_to_exitcode(status))
+                    self._bury(worker, code)
 
     def _bury(self, worker: Worker, code: int) -> None:
         lived = time.monotonic() - worker.started
@@ -159,6 +178,9 @@ class Supervisor:
         if self._draining:
             return
         log("host", f"draining: {reason}")
+        # A host that broke down wants to be revived; one that is stopped, or cannot start, not.
+        if self._company is not None and self._exit_code in (0, EXIT_CANNOT_START):
+            self._company.leave()
         self._state = HostState.DRAINING
         self._kill_at = time.monotonic() + self._config.drain_timeout
         for worker in self._workers:
@@ -198,4 +220,6 @@ class Supervisor:
     def status(self) -> HostStatus:
         workers = tuple(worker.status() for worker in self._workers)
         restarts = sum(worker.restarts for worker in workers)
-        return HostStatus(os.getpid(), self._state, restarts, workers, self._error)
+        leading = self._company.leading() if self._company else Leading(None, None)
+        code = self._exit_code if self._error else None
+        return HostStatus(os.getpid(), self._state, restarts, workers, self._error, code, *leading)

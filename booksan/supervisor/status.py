@@ -31,6 +31,11 @@ class HostStatus:
     restarts: int
     workers: tuple[WorkerStatus, ...]
     error: str | None = None
+    #: The exit code of a host that has failed.
+    code: int | None = None
+    #: Who leads the hosts, and in which term, as far as this one knows.
+    leader: str | None = None
+    term: str | None = None
 
 
 def write_status(data_dir: Path, status: HostStatus) -> None:
@@ -46,7 +51,16 @@ def read_status(data_dir: Path) -> HostStatus | None:
         found = json.loads((data_dir / STATUS_FILE).read_text(encoding="utf-8"))
         workers = tuple(_worker(item) for item in found["workers"])
         state = HostState(found["state"])
-        return HostStatus(found["pid"], state, found["restarts"], workers, found["error"])
+        return HostStatus(
+            found["pid"],
+            state,
+            found["restarts"],
+            workers,
+            found["error"],
+            found.get("code"),
+            found.get("leader"),
+            found.get("term"),
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -1,0 +1,99 @@
+"""The other hosts, as the supervisor's loop sees them: who leads, who is silent, who is revived."""
+
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from booksan.supervisor.config import ElectionConfig
+from booksan.supervisor.election.actions import (
+    BecomeLeader,
+    HostHealthy,
+    HostSuspected,
+    StepDown,
+)
+from booksan.supervisor.election.shell import ElectionShell, Event
+from booksan.supervisor.logs import log
+from booksan.supervisor.reviver import Reviver, make_reviver
+
+
+class Leading(NamedTuple):
+    """Who leads, as far as this host knows."""
+
+    leader: str | None
+    #: `counter.id`, the term that it leads in.
+    term: str | None
+
+
+class Company:
+    """This host's part among the hosts: the election, and as a leader the revival."""
+
+    def __init__(self, config: ElectionConfig, secret: bytes, data_dir: Path) -> None:
+        self._config = config
+        self._names = {peer.id: name for name, peer in config.peers.items()}
+        self._names[config.id] = config.name
+        self._shell = ElectionShell(
+            config.id,
+            config.listen,
+            {peer.id: peer.address for peer in config.peers.values()},
+            secret,
+            data_dir,
+        )
+        self._reviver: Reviver = make_reviver(config.revival)
+        #: Monotonic time at which each host was first missed.
+        self._missed: dict[int, float] = {}
+
+    @property
+    def fd(self) -> int:
+        return self._shell.fileno()
+
+    @property
+    def due(self) -> float:
+        """Monotonic time at which there is something to do."""
+        return time.monotonic() + self._shell.timeout()
+
+    def turn(self) -> None:
+        """Hear the others, and do what is due; never blocks."""
+        for event in self._shell.turn():
+            self._tell(event)
+        self._revive()
+
+    def reaped(self, pid: int, code: int) -> bool:
+        """A child of the supervisor has ended; True if it was one of a revival."""
+        return self._reviver.reaped(pid, code)
+
+    def leave(self) -> None:
+        """SIGTERM ends leadership and revival at once; the others are told."""
+        self._reviver.stop()
+        for event in self._shell.leave():
+            self._tell(event)
+
+    def close(self) -> None:
+        self._shell.close()
+
+    def leading(self) -> Leading:
+        machine = self._shell.machine
+        if machine.leader is None:
+            return Leading(None, None)
+        term = machine.term
+        return Leading(self._names.get(machine.leader), f"{term.counter}.{term.host}")
+
+    def _revive(self) -> None:
+        machine = self._shell.machine
+        for host in machine.suspected - machine.left:
+            # Asked before each act: the lease may have run out since the turn began.
+            if self._shell.acts():
+                self._reviver.revive(self._names[host])
+
+    def _tell(self, event: Event) -> None:
+        if isinstance(event, BecomeLeader):
+            log("host", f"leads, term {event.term.counter}.{event.term.host}")
+        elif isinstance(event, StepDown):
+            self._missed.clear()
+            log("host", f"leads no more: {event.reason}")
+        elif isinstance(event, HostSuspected):
+            self._missed[event.host] = time.monotonic()
+            log("host", f"misses {self._names[event.host]}, which does not answer")
+        elif isinstance(event, HostHealthy) and event.host in self._missed:
+            seconds = time.monotonic() - self._missed.pop(event.host)
+            self._reviver.returned(self._names[event.host])
+            log("host", f"{self._names[event.host]} is back after {seconds:.1f} s")
