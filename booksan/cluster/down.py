@@ -13,6 +13,7 @@ from booksan.cluster.processes import marked, send, wait_gone
 from booksan.cluster.record import HostRecord, read_record, write_record
 from booksan.errors import BooksanError
 from booksan.supervisor.locks import GENERATION_TIMEOUT, workers_alive
+from booksan.supervisor.revive import STOPPED_FILE
 
 #: Seconds from SIGTERM to SIGKILL: more than a supervisor gives its workers.
 DRAIN_SECONDS = 10.0
@@ -21,6 +22,8 @@ DRAIN_SECONDS = 10.0
 def stop_hosts(hosts: Iterable[HostRecord]) -> None:
     """All at once drain; what is left after a while is killed, workers with their supervisor."""
     hosts = list(hosts)
+    for host in hosts:
+        _forbid_revival(Path(host.data_dir))
     alive = [process for host in hosts if (process := host.supervisor())]
     for process in alive:
         send(process, signal.SIGTERM)
@@ -36,6 +39,12 @@ def stop_hosts(hosts: Iterable[HostRecord]) -> None:
     for host in hosts:
         _wait_for_workers(Path(host.data_dir))
         host.process = None
+
+
+def _forbid_revival(data_dir: Path) -> None:
+    """A leader that has not heard yet that all are stopped must not start one again."""
+    if data_dir.is_dir():
+        (data_dir / STOPPED_FILE).touch()
 
 
 def _wait_for_workers(data_dir: Path) -> None:

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,8 +21,15 @@ from booksan.cluster.places import make_private, write_private
 from booksan.cluster.processes import supervisor_of
 from booksan.cluster.unfinished import Unfinished, unfinished_clients
 from booksan.errors import UsageError
-from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
+from booksan.supervisor.config import (
+    ElectionConfig,
+    HostConfig,
+    Peer,
+    WorkerSpec,
+    write_config,
+)
 from booksan.supervisor.handle import with_package
+from booksan.supervisor.revive import STOPPED_FILE
 from booksan.topology.model import Address, ShardName, Topology
 from booksan.transport import check_address, masked
 from booksan.transport.spool_files import queue_files, try_lock
@@ -50,6 +57,8 @@ class HostSetup:
     secret: bytes
     #: The address, with credentials if there are any.
     queues: str
+    #: Data directories of the other hosts, by name, if this one can start them again.
+    neighbours: Mapping[str, Path] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"HostSetup({self.name!r}, {self.data_dir})"
@@ -70,7 +79,24 @@ def prepare(setup: HostSetup) -> None:
     if setup.listen is not None:
         _write_gateway(setup, setup.listen)
         workers.append(GATEWAY)
-    write_config(setup.data_dir, HostConfig(tuple(workers)))
+    (setup.data_dir / STOPPED_FILE).unlink(missing_ok=True)
+    write_config(setup.data_dir, HostConfig(tuple(workers), election=_election(setup)))
+
+
+def _election(setup: HostSetup) -> ElectionConfig | None:
+    """A host that is alone, or that was picked by hand under a name of its own, elects nobody."""
+    topology = setup.topology
+    plan = topology.hosts.get(setup.name)
+    others = [host for host in topology.hosts.values() if host.name != setup.name]
+    if plan is None or not others:
+        return None
+    return ElectionConfig(
+        plan.name,
+        plan.id,
+        (plan.address.host, plan.address.port),
+        {host.name: Peer(host.id, (host.address.host, host.address.port)) for host in others},
+        {name: str(data_dir) for name, data_dir in setup.neighbours.items()},
+    )
 
 
 def host_environment(env: Mapping[str, str], queues: str) -> dict[str, str]:

@@ -167,8 +167,13 @@ class Start:
     def _setup(self, host: HostPlan, queues: str) -> HostSetup:
         secret = read_secret(os.environ, None) or load_secret(self.directory)
         data_dir = Path(self.record.hosts[host.name].data_dir)
+        neighbours = {
+            name: Path(other.data_dir)
+            for name, other in self.record.hosts.items()
+            if name != host.name
+        }
         return HostSetup(
-            self.topology, host.name, host.shards, data_dir, host.listen, secret, queues
+            self.topology, host.name, host.shards, data_dir, host.listen, secret, queues, neighbours
         )
 
     def _queues(self) -> str:

@@ -24,6 +24,7 @@ def cluster_status(directory: Path, record: ClusterRecord) -> dict[str, Any]:
     return {
         "name": record.name,
         "running": running,
+        **_leader(hosts),
         "queues": record.queues,
         "broker": kept,
         "hosts": hosts,
@@ -44,8 +45,24 @@ def _host(name: str, record: HostRecord) -> dict[str, Any]:
         "error": report.error if report else None,
         "gateway": record.gateway,
         "data_dir": record.data_dir,
+        "follows": mine.leader if mine else None,
+        "term": mine.term if mine else None,
         "workers": _workers(mine),
     }
+
+
+def _leader(hosts: list[dict[str, Any]]) -> dict[str, Any]:
+    """The one that says of itself that it leads; the highest term if two do."""
+    leading = [host for host in hosts if host["follows"] == host["name"]]
+    found = max(leading, key=lambda host: _term(host["term"]), default=None)
+    return {
+        "leader": found["name"] if found else None,
+        "term": found["term"] if found else None,
+    }
+
+
+def _term(text: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in (text or "0").split("."))
 
 
 def _state(mine: HostStatus | None, report: HostStatus | None, *, alive: bool) -> str:
@@ -60,7 +77,15 @@ def _workers(mine: HostStatus | None) -> list[dict[str, Any]]:
     if mine is None:
         return []
     return [
-        {"name": one.name, "pid": one.pid, "state": one.state, "restarts": one.restarts}
+        {
+            "name": one.name,
+            "pid": one.pid,
+            "state": one.state,
+            "restarts": one.restarts,
+            "since": one.since,
+            "memory": one.memory,
+            "cpu": one.cpu,
+        }
         for one in mine.workers
     ]
 
