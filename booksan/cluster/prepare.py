@@ -80,7 +80,9 @@ def prepare(setup: HostSetup) -> None:
         _write_gateway(setup, setup.listen)
         workers.append(GATEWAY)
     (setup.data_dir / STOPPED_FILE).unlink(missing_ok=True)
-    write_config(setup.data_dir, HostConfig(tuple(workers), election=_election(setup)))
+    write_config(
+        setup.data_dir, HostConfig(tuple(workers), election=_election(setup), name=setup.name)
+    )
 
 
 def _election(setup: HostSetup) -> ElectionConfig | None:

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.types import ASGIApp
 
+from booksan import logs
 from booksan.errors import EXIT_CANNOT_START, UsageError
 from booksan.gateway.access import Access, access_from_environment
 from booksan.gateway.app import routes
@@ -36,6 +37,7 @@ from booksan.gateway.limits import (
 )
 from booksan.gateway.service import Service
 from booksan.memory import quiet_collector
+from booksan.pulse import beat
 from booksan.tickets import load_secret
 
 log = logging.getLogger("booksan.gateway")
@@ -50,6 +52,8 @@ BIND_PAUSE = 0.1
 DRAIN_SECONDS = 4
 #: Seconds between two tries to say where it listens.
 ANNOUNCE_SECONDS = 2.0
+#: Seconds between two signs of life.
+PULSE_SECONDS = 1.0
 #: Connections that wait to be accepted.
 BACKLOG = 1024
 
@@ -64,6 +68,7 @@ class Server(uvicorn.Server):
 
 def run(data_dir: Path, stage: str, shard: int) -> int:
     """The entry that the supervisor calls in the forked child."""
+<<<<<<< HEAD
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.WARNING,
@@ -72,6 +77,11 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
     # Their warnings are about clients that send nonsense, or leave in the middle of an answer.
     for name in ("uvicorn.error", "asyncio"):
         logging.getLogger(name).setLevel(logging.ERROR)
+=======
+    logs.set_up(f"{stage}.{shard}")
+    # Its warnings are about clients that send nonsense.
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+>>>>>>> 8e5caf2 (Logs: one line for each event, words on a terminal, JSON elsewhere, nothing twice)
     stop = StopSignal()
     try:
         config = read_gateway_config(data_dir)
@@ -80,7 +90,7 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
         life = Life(data_dir, config, access, secret)
         listener = listen(data_dir, config.address)
     except UsageError as error:
-        log.error("%s.%s cannot start: %s", stage, shard, error)
+        log.error("cannot start: %s", error)
         return EXIT_CANNOT_START
     with listener:
         asyncio.run(life.run(listener, stop))
@@ -121,11 +131,12 @@ class Life:
 
         stop.tell = tell
         quiet_collector()
-        announcing = asyncio.create_task(self._announce(listener))
+        tasks = [asyncio.create_task(self._announce(listener)), asyncio.create_task(_live())]
         try:
             await self._server.serve(sockets=[listener])
         finally:
-            announcing.cancel()
+            for task in tasks:
+                task.cancel()
             await self._service.close()
 
     def _stop(self) -> None:
@@ -144,6 +155,13 @@ class Life:
                 await asyncio.sleep(ANNOUNCE_SECONDS)
             else:
                 return
+
+
+async def _live() -> None:
+    """Signs of life, as long as the event loop turns."""
+    while True:
+        beat()
+        await asyncio.sleep(PULSE_SECONDS)
 
 
 def uvicorn_server(app: ASGIApp, connections: Connections) -> Server:

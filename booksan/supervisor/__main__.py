@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from booksan.errors import UsageError
+from booksan.events import HOST_VARIABLE
 from booksan.pulse import Pulses
 from booksan.supervisor.child import Nursery
 from booksan.supervisor.company import Company
@@ -42,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log("host", f"cannot start: {error}")
         _report_failure(data_dir, str(error))
         return EXIT_CANNOT_START
+    if config.name:
+        os.environ[HOST_VARIABLE] = config.name
     pulses = Pulses(len(config.workers))
     nursery = Nursery(data_dir, config.entry, wakeup, make_tether(), locks.workers, pulses)
     parent_fd = 0 if options.with_parent else None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from booksan import pulse
+from booksan.events import write
 from booksan.supervisor.config import WorkerSpec
 from booksan.supervisor.logs import log_path
 from booksan.supervisor.states import EXIT_CANNOT_START
@@ -46,7 +47,7 @@ def become_worker(nursery: Nursery, spec: WorkerSpec, slot: int, mask: set[int])
         code = _exit_code(stop)
     finally:
         try:
-            _flush_output()
+            _flush_output(spec.name)
         finally:
             os._exit(code)
 
@@ -81,10 +82,11 @@ def _exit_code(stop: SystemExit) -> int:
     return 1
 
 
-def _flush_output() -> None:
+def _flush_output(worker: str) -> None:
     failure = sys.exc_info()[1]
     if failure is not None:
-        traceback.print_exception(failure)
+        trace = "".join(traceback.format_exception(failure))
+        write("died of an error", worker=worker, trace=trace)
     sys.stdout.flush()
     sys.stderr.flush()
 

@@ -67,6 +67,8 @@ class HostConfig:
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     #: None for a host that is alone.
     election: ElectionConfig | None = None
+    #: Of the host, for its logs.
+    name: str = ""
 
 
 def write_config(data_dir: Path, config: HostConfig) -> None:
@@ -104,6 +106,7 @@ def _config(found: object) -> HostConfig:
         memory_limit=_number(found, "memory_limit", HostConfig.memory_limit),
         restart=_policy(found.get("restart", {})),
         election=_election(found.get("election")),
+        name=str(found.get("name", "")),
     )
 
 

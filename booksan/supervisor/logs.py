@@ -1,9 +1,8 @@
 """The supervisor's log on stderr, and the files that hold the workers' output."""
 
-import os
-import time
-from contextlib import suppress
 from pathlib import Path
+
+from booksan.events import words_of, write
 
 LOGS = "logs"
 SUPERVISOR_LOG = "supervisor.log"
@@ -13,13 +12,8 @@ _TAIL = 4096
 
 
 def log(who: str, event: str) -> None:
-    """Write one line about one event."""
-    now = time.time()
-    stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
-    line = f"{stamp}.{int(now * 1000) % 1000:03d} {who} {event}\n"
-    # A full disk or a reader that is gone must not end the host.
-    with suppress(OSError):
-        os.write(2, line.encode())
+    """One line about one event, of the host itself or of a worker."""
+    write(event, worker=None if who == "host" else who)
 
 
 def log_path(data_dir: Path, worker: str) -> Path:
@@ -34,11 +28,12 @@ def size(path: Path) -> int:
 
 
 def last_line(path: Path, offset: int) -> str:
-    """Return the last line that was written after `offset`, or nothing."""
+    """Return the words of the last line that was written after `offset`, or nothing."""
     try:
         with path.open("rb") as file:
             file.seek(max(offset, size(path) - _TAIL))
             lines = file.read(_TAIL).decode(errors="replace").split("\n")
     except OSError:
         return ""
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return words_of(last)

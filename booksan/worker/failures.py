@@ -7,6 +7,7 @@ home forgets the failure when it was handled.
 
 import logging
 
+from booksan.logs import of_client
 from booksan.messages import Control, control_message, encode
 from booksan.spec import HOME, Spec
 from booksan.stages.graph import queue_name
@@ -31,14 +32,14 @@ class Failures:
     def fail(self, spec: Spec, reason: str) -> None:
         """For good: the client's messages are dropped here, and its home knows why."""
         where = self._at(reason)
-        log.error("client %s failed at %s", spec.client, where)
+        log.error("the run failed: %s", where, extra=of_client(spec.client))
         report = self._report(spec, Control.FAILED, "", 1, reason=where)
         self._store.fail(spec.client, where, spec.expires, report)
         self._publisher.publish(self._store.db)
 
     def fail_unread(self, client: str, reason: str) -> None:
         """Not even its spec can be read, so its home is told when the next message brings it."""
-        log.error("client %s failed at %s", client, self._at(reason))
+        log.error("the run failed: %s", self._at(reason), extra=of_client(client))
         expires = int(self._shard.now()) + UNREADABLE_SECONDS
         self._store.fail(client, self._at(reason), expires, None)
 
@@ -53,7 +54,7 @@ class Failures:
     def bury_letter(self, spec: Spec, letter: str, reason: str) -> None:
         """Until the letter is replayed, the run has failed."""
         where = self._at(f"dead letter: {reason}")
-        log.error("client %s failed at %s", spec.client, where)
+        log.error("the run failed: %s", where, extra=of_client(spec.client))
         self._store.open_letter(
             letter,
             spec.client,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from booksan.errors import StateError
+from booksan.logs import of_client
 from booksan.messages import Control, Kind, Message, encode, end_message
 from booksan.partition import numbered_messages
 from booksan.pulse import beat
@@ -155,7 +156,7 @@ class Handler:
         except Exception as error:
             if is_environment(error):
                 raise
-            log.exception("%s: the work of %s cannot be resumed", self.shard.queue, client)
+            log.exception("its work cannot be resumed", extra=of_client(client))
             session = self.sessions.get(client)
             self._forget_session(client)
             reason = f"cannot be resumed: {type(error).__name__}: {error}"

@@ -106,7 +106,7 @@ class Worker:
             self._forget_sessions()
             if is_environment(error):
                 raise
-            log.exception("%s: a group of messages raised; trying each alone", self.shard.queue)
+            log.exception("a group of messages raised; trying each alone")
             for delivery in deliveries:
                 self._handle_alone(delivery)
 
@@ -124,7 +124,7 @@ class Worker:
                 self._forget_sessions()
                 if is_environment(error):
                     raise
-                log.exception("%s: a message raised, handled alone", self.shard.queue)
+                log.exception("a message raised, handled alone")
                 reason = f"{type(error).__name__}: {error}"
                 tries = self.store.count_attempt(letter, reason)
             else:
@@ -166,7 +166,7 @@ class Worker:
         """The message is kept with its error; the client's run fails, the others go on."""
         shard = self.shard
         path = keep_letter(shard.root, shard.stage, shard.number, delivery.body, reason)
-        log.error("%s: dead letter %s: %s", self.shard.queue, path, reason)
+        log.error("dead letter %s: %s", path, reason)
         self.store.forget_attempts(letter_id(delivery.body))
         try:
             message = decode(delivery.body)

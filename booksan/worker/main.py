@@ -3,11 +3,11 @@
 import logging
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 from types import FrameType
 
+from booksan import logs
 from booksan.errors import EXIT_CANNOT_START, QueueBusy, StateError, UsageError
 from booksan.memory import quiet_collector
 from booksan.pulse import beat
@@ -62,7 +62,7 @@ class Life:
                 if not is_environment(error):
                     raise
                 self._check_owner(error)
-                log.warning("%s.%s waits: %s", self.stage, self.shard, error)
+                log.warning("waits: %s", error)
                 beat()
                 time.sleep(pause)
                 pause = min(pause * 2, longest)
@@ -120,11 +120,7 @@ class Life:
 
 def run(data_dir: Path, stage: str, shard: int) -> int:
     """The entry that the supervisor calls in the forked child."""
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+    logs.set_up(f"{stage}.{shard}")
     life = Life(data_dir, stage, shard)
     signal.signal(signal.SIGTERM, life.stop)
     try:
@@ -135,7 +131,7 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
     try:
         life.run()
     except UsageError as error:
-        log.error("%s.%s cannot start: %s", stage, shard, error)
+        log.error("cannot start: %s", error)
         return EXIT_CANNOT_START
     finally:
         os.close(lock)

@@ -33,6 +33,7 @@ ROOT = Path(__file__).parents[2]
 ENV = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "POLARS_MAX_THREADS": "1"}
 THREE = tuple(WorkerSpec("stage", shard) for shard in range(3))
 DEADLINE = 30.0
+HOST_KEYS = {"pid", "state", "restarts", "workers", "error", "code", "leader", "term"}
 WORKER_KEYS = {"name", "pid", "state", "restarts", "since", "memory", "cpu"}
 
 Starter = Callable[..., Host]
@@ -124,7 +125,10 @@ def exit_code(host: Host) -> int:
 
 
 def supervisor_log(data_dir: Path) -> str:
-    return (data_dir / "logs" / "supervisor.log").read_text()
+    """As words: who did what."""
+    lines = (data_dir / "logs" / "supervisor.log").read_text().splitlines()
+    events = [json.loads(line) for line in lines]
+    return "\n".join(f"{event['worker'] or 'host'} {event['event']}" for event in events)
 
 
 def test_a_killed_worker_is_replaced_and_the_others_stay(start: Starter, tmp_path: Path) -> None:
@@ -354,9 +358,10 @@ def test_a_traceback_is_found_in_the_workers_log_and_nowhere_else(tmp_path: Path
     output, _ = supervisor.communicate(timeout=DEADLINE)
 
     assert supervisor.returncode == EXIT_GAVE_UP
-    log = (tmp_path / "logs" / "stage.1.log").read_text()
-    assert "in broken\n" in log
-    assert "ValueError: the reason of the test\n" in log
+    event = json.loads((tmp_path / "logs" / "stage.1.log").read_text().splitlines()[0])
+    assert (event["worker"], event["event"]) == ("stage.1", "died of an error")
+    assert "in broken\n" in event["trace"]
+    assert "ValueError: the reason of the test\n" in event["trace"]
     assert b"Traceback" not in output
     assert (tmp_path / "logs" / "stage.0.log").read_text() == ""
 
@@ -399,7 +404,7 @@ def test_the_status_is_whole_whenever_it_is_read(start: Starter, tmp_path: Path)
     reports = [json.loads(text) for text in seen]
     assert len(reports) > 20
     for report in reports:
-        assert set(report) == {"pid", "state", "restarts", "workers", "error"}
+        assert set(report) == HOST_KEYS
         assert [worker["name"] for worker in report["workers"]] == ["stage.0", "stage.1", "stage.2"]
         for worker in report["workers"]:
             assert set(worker) == WORKER_KEYS

@@ -1,0 +1,48 @@
+"""One line for each event: words on a terminal, JSON elsewhere.
+
+A line tells time, host, worker, client and event. The same event is not told twice within a
+minute, and a quiet system says nothing.
+"""
+
+import json
+import os
+import time
+from contextlib import suppress
+
+#: The host's name, for all processes of its tree.
+HOST_VARIABLE = "BOOKSAN_HOST"
+
+
+def write(
+    event: str, *, worker: str | None = None, client: str | None = None, trace: str | None = None
+) -> None:
+    """One event on stderr; a full disk or a reader that is gone must not end the host."""
+    with suppress(OSError):
+        os.write(2, line(event, worker=worker, client=client, trace=trace).encode())
+
+
+def line(
+    event: str, *, worker: str | None = None, client: str | None = None, trace: str | None = None
+) -> str:
+    now = time.time()
+    host = os.environ.get(HOST_VARIABLE)
+    if not os.isatty(2):
+        found = {"time": round(now, 3), "host": host, "worker": worker, "client": client}
+        if trace:
+            found["trace"] = trace
+        return json.dumps({**found, "event": event}, ensure_ascii=False) + "\n"
+    stamp = time.strftime("%H:%M:%S", time.localtime(now))
+    who = " ".join(word for word in (host, worker, client) if word)
+    text = f"{stamp}.{int(now * 1000) % 1000:03d} {who or 'host'} {event}\n"
+    return text + trace if trace else text
+
+
+def words_of(text: str) -> str:
+    """The event in a line of a log; other lines are as they are."""
+    try:
+        found = json.loads(text)
+        event = found["event"]
+    except (ValueError, KeyError, TypeError):
+        return text
+    last = str(found.get("trace") or "").strip().rpartition("\n")[2]
+    return f"{event}: {last}" if last else str(event)
