@@ -126,19 +126,22 @@ def up(
 @app.command()
 def status(
     config: MaybeConfig = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Go on showing it until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Shows what of a cluster runs. Exit code 0: all of it; 3: not all, or there is none."""
-    from booksan.cluster.record import read_record
-    from booksan.cluster.status import cluster_status
+    """Shows hosts, leader, workers and queues. Exit code 0: all of it runs; 3: not all."""
+    from booksan.cluster.status import full_status
+    from booksan.cluster.table import watch_cluster
 
     directory = _existing(config, data_dir)
-    record = read_record(directory)
-    if record is None:
+    found = full_status(directory)
+    if found is None:
         typer.echo(f"booksan: no cluster in {directory}", err=True)
         raise typer.Exit(EXIT_NOT_RUNNING)
-    found = cluster_status(directory, record)
+    if watch and not as_json:
+        watch_cluster(lambda: full_status(directory))
+        return
     _print(found, as_json=as_json)
     raise typer.Exit(0 if found["running"] else EXIT_NOT_RUNNING)
 

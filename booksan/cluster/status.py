@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from booksan.cluster import broker
-from booksan.cluster.record import BrokerRecord, ClusterRecord, HostRecord
+from booksan.cluster.lengths import queue_lengths
+from booksan.cluster.record import BrokerRecord, ClusterRecord, HostRecord, read_record
 from booksan.cluster.start import OPERATOR_TOKEN_FILE
 from booksan.supervisor.states import HostState
 from booksan.supervisor.status import HostStatus, read_status
@@ -31,6 +32,20 @@ def cluster_status(directory: Path, record: ClusterRecord) -> dict[str, Any]:
         "gateways": [host["gateway"] for host in hosts],
         "operator_token_file": str(directory / OPERATOR_TOKEN_FILE),
     }
+
+
+def full_status(directory: Path) -> dict[str, Any] | None:
+    """With the length of every worker's queue; None if there is no cluster."""
+    record = read_record(directory)
+    if record is None:
+        return None
+    found = cluster_status(directory, record)
+    workers = [worker for host in found["hosts"] for worker in host["workers"]]
+    shards = [worker["name"] for worker in workers if not worker["name"].startswith("gateway.")]
+    lengths = queue_lengths(record, shards)
+    for worker in workers:
+        worker["queue"] = lengths.get(worker["name"])
+    return found
 
 
 def _host(name: str, record: HostRecord) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from booksan.cluster import broker
-from booksan.cluster.credentials import QUEUES, spool_address, with_prefix
+from booksan.cluster.credentials import QUEUES, spool_address
+from booksan.cluster.lengths import cluster_queues
 from booksan.cluster.places import clusters_directory
 from booksan.cluster.prepare import known_queues
-from booksan.cluster.record import CLUSTER_FILE, ClusterRecord, read_record
+from booksan.cluster.record import CLUSTER_FILE, read_record
 from booksan.errors import UsageError
 from booksan.local.workspace import state_home
 from booksan.supervisor.config import HOST_FILE
@@ -76,13 +76,6 @@ def _host(path: Path) -> DataDirectory:
 def _cluster(directory: Path) -> Iterator[DataDirectory]:
     record = read_record(directory)
     if record is not None:
-        queues = _cluster_queues(record)
+        queues = cluster_queues(record)
         for host in record.hosts.values():
             yield DataDirectory(Path(host.data_dir), queues)
-
-
-def _cluster_queues(record: ClusterRecord) -> str | None:
-    if record.broker is None:
-        return record.queues or None
-    url = broker.broker_status(record.broker).get("url")
-    return with_prefix(str(url), record.name) if url else None
