@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -32,7 +33,7 @@ def _tables(status: dict[str, Any]) -> RenderableType:
 
 
 def _hosts(status: dict[str, Any]) -> Table:
-    table = Table("host", "id", "state", "leads", "pid", "gateway")
+    table = Table("host", "id", "state", "leads", "pid", "gateway", box=box.SIMPLE_HEAD)
     for host in status["hosts"]:
         leads = f"term {status['term']}" if host["name"] == status["leader"] else ""
         cells = (host["name"], host["id"], host["state"], leads, host["pid"] or "-")
@@ -41,7 +42,11 @@ def _hosts(status: dict[str, Any]) -> Table:
 
 
 def _workers(status: dict[str, Any]) -> Table:
-    table = Table("host", "worker", "state", "pid")
+    table = Table("host", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    # Names are never cut: they are what one copies.
+    table.add_column("worker", no_wrap=True)
+    for name in ("state", "pid"):
+        table.add_column(name)
     for name in ("up", "restarts", "memory", "CPU s", "queue"):
         table.add_column(name, justify="right")
     for host in status["hosts"]:
