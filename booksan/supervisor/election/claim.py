@@ -58,11 +58,7 @@ class Claim:
 
     def clear_from(self, contacts: Contacts, now: float) -> float:
         """From when on nobody else can be acting, as far as is known now."""
-<<<<<<< HEAD
         waiting = (
             contacts.absent_from(host, now) for host in contacts.heard if host not in self.agreed
         )
-=======
-        waiting = (contacts.absent_from(host) for host in contacts.heard if host not in self.agreed)
->>>>>>> 07b6742 (Supervisors elect a leader, which revives hosts that do not answer)
         return min(max(waiting, default=float("-inf")), self._over)
