@@ -68,20 +68,10 @@ class Server(uvicorn.Server):
 
 def run(data_dir: Path, stage: str, shard: int) -> int:
     """The entry that the supervisor calls in the forked child."""
-<<<<<<< HEAD
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-    )
+    logs.set_up(f"{stage}.{shard}")
     # Their warnings are about clients that send nonsense, or leave in the middle of an answer.
     for name in ("uvicorn.error", "asyncio"):
         logging.getLogger(name).setLevel(logging.ERROR)
-=======
-    logs.set_up(f"{stage}.{shard}")
-    # Its warnings are about clients that send nonsense.
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
->>>>>>> 8e5caf2 (Logs: one line for each event, words on a terminal, JSON elsewhere, nothing twice)
     stop = StopSignal()
     try:
         config = read_gateway_config(data_dir)

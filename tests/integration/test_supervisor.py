@@ -481,12 +481,12 @@ def test_a_supervisor_that_stood_still_does_not_blame_its_workers(
     start: Starter, tmp_path: Path
 ) -> None:
     """Everything stands still and goes on, as when a laptop sleeps."""
-    host = start("beats", hang_timeout=2.0)
+    host = start("beats", hang_timeout=4.0)
     workers = wait_until_ready(host, tmp_path)
     tree = [psutil.Process(host.pid), *workers.values()]
     for process in tree:
         process.suspend()
-    time.sleep(4.0)
+    time.sleep(6.0)
     tree[0].resume()
     time.sleep(0.3)
     for process in tree[1:]:
