@@ -4,6 +4,7 @@ import os
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,7 +149,7 @@ def test_a_term_is_synced_before_it_is_renamed_and_the_directory_after(
     ],
     ids=str,
 )
-def test_timings_that_break_a_promise_are_refused(wrong: dict[str, float]) -> None:
+def test_timings_that_break_a_promise_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="election timing"):
         replace(Timing(), **wrong)
 

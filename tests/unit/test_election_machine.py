@@ -13,10 +13,15 @@ from booksan.supervisor.election.actions import (
     Send,
     StepDown,
 )
-from booksan.supervisor.election.machine import Election, Role
+from booksan.supervisor.election.machine import Election
 from booksan.supervisor.election.messages import NO_TERM, Kind, Message, Term
+from booksan.supervisor.election.roles import Role
 from booksan.supervisor.election.timing import Timing
-from tests.simulation.election.mutations import BelievesInLeavingForEver, LeadsBeforeAllIsRead
+from tests.simulation.election.mutations import (
+    BelievesInLeavingForEver,
+    LeadsBeforeAllIsRead,
+    WaitsNotForTheDisk,
+)
 
 T = Timing()
 
@@ -238,33 +243,33 @@ def test_a_claim_does_not_outlive_a_loop_that_stood_still() -> None:
     assert not driver.machine.acts(driver.now)
 
 
-def read_after_standing_still(kind: type[Election]) -> Driver:
-    """The leader left and a lower host took over, while this loop stood still for a moment."""
+@pytest.mark.parametrize(("kind", "leads"), [(Election, False), (LeadsBeforeAllIsRead, True)])
+def test_all_that_arrived_is_read_before_anything_is_decided(
+    kind: type[Election], leads: bool
+) -> None:
     driver = follower(9, 11, 8, kind=kind)
-    driver.stand_still(T.lease - 0.1)
+    for _ in range(8):
+        driver.wait(T.heartbeat)
+        driver.hear(Kind.HEARTBEAT, 11, (5, 11))
+    # The loop stands still for a moment; meanwhile the leader left and a lower host took over.
+    driver.stand_still(T.lease / 2)
+    driver.hear(Kind.LEAVING, 11, (5, 11))
     driver.hear(Kind.LEAVING, 11, (5, 11))
     driver.hear(Kind.COORDINATOR, 8, (6, 8))
     driver.hear(Kind.HEARTBEAT, 8, (6, 8))
     driver.turn()
-    return driver
+    assert (BecomeLeader in {type(one) for one in driver.done}) is leads
 
 
-def test_what_arrived_is_read_before_anything_is_decided() -> None:
-    driver = read_after_standing_still(Election)
-    assert driver.machine.role is Role.CLAIMING
-    assert BecomeLeader in {type(one) for one in leader(9, 8).done}
-    assert BecomeLeader not in {type(one) for one in driver.done}
-
-
-def test_deciding_too_early_would_be_noticed() -> None:
-    driver = follower(9, 11, 8, kind=LeadsBeforeAllIsRead)
-    # Silent for long: absent, as far as it knows.
-    for _ in range(8):
-        driver.wait(T.heartbeat)
-        driver.hear(Kind.HEARTBEAT, 11, (5, 11))
-    driver.hear(Kind.LEAVING, 11, (5, 11))
-    driver.hear(Kind.COORDINATOR, 8, (6, 8))
-    assert BecomeLeader in {type(one) for one in driver.done}
+@pytest.mark.parametrize(("kind", "early"), [(Election, False), (WaitsNotForTheDisk, True)])
+def test_the_time_to_stop_counts_from_when_a_claim_was_written_and_told(
+    kind: type[Election], early: bool
+) -> None:
+    driver = Driver(3, 1, kind=kind)
+    driver.turn()
+    driver.stand_still(1.5)  # A slow disk: only now the claim is told.
+    driver.wait(T.lease + T.message_bound - 0.01)
+    assert driver.machine.acts(driver.now) is early
 
 
 @pytest.mark.parametrize(("kind", "asks"), [(Election, True), (BelievesInLeavingForEver, False)])
@@ -361,6 +366,22 @@ def test_a_dead_host_is_suspected_within_three_and_a_half_seconds() -> None:
     assert driver.machine.suspected == {1}
 
 
+def test_a_leader_that_was_missed_is_suspected_by_the_next_one_at_once() -> None:
+    driver = follower(2, 3, 1)
+    driver.wait(T.suspicion + T.answer + 0.05)
+    assert driver.machine.acts(driver.now)
+    assert driver.events()[-1] == HostSuspected(3)
+    assert driver.machine.suspected == {3}
+
+
+def test_a_leader_that_left_is_never_suspected_by_the_next_one() -> None:
+    driver = follower(2, 3, 1)
+    driver.hear(Kind.LEAVING, 3, (5, 3))
+    driver.wait(T.suspicion + T.handover + 1.0)
+    assert driver.machine.acts(driver.now)
+    assert driver.machine.suspected == {1}
+
+
 def test_a_leader_blames_nobody_for_its_own_standing_still() -> None:
     driver = leader(9, 1)
     driver.wait(2.0)
@@ -381,7 +402,7 @@ def test_one_survivor_leads_alone() -> None:
 
 def test_a_host_alone_in_its_cluster_leads_at_once() -> None:
     driver = Driver(1)
-    driver.turn()
+    driver.wait(0.0)
     assert driver.machine.acts(driver.now)
     driver.wait(60.0)
     assert driver.machine.acts(driver.now)

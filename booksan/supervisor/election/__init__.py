@@ -3,6 +3,9 @@
     timing     all timings with units and reasons, checked against each other
     messages   what hosts say to each other
     actions    what the machine asks its caller to do
+    roles      what a host is in the election
+    contacts   when the others were heard, and which have left
+    member     what a host remembers, and the steps that the algorithm is made of
     machine    the algorithm: messages and time in, actions out; no socket, no clock
     claim      the hand-over: who has to agree before a host may lead
     health     which hosts answer the leader

@@ -11,11 +11,18 @@ _NEVER = float("inf")
 class Health:
     """The hosts as one leader sees them, in one term."""
 
-    def __init__(self, timing: Timing, hosts: Iterable[int], now: float) -> None:
+    def __init__(
+        self, timing: Timing, hosts: Iterable[int], now: float, missed: int | None = None
+    ) -> None:
+        """`missed`: the leader before, if its silence is why there is a new one."""
         self._timing = timing
         #: Since when the host owes an answer.
         self._since = dict.fromkeys(hosts, now)
         self._misses = dict.fromkeys(self._since, 0)
+        if missed is not None:
+            # Its heartbeats were missed for long enough: no need to wait as long again.
+            self._since[missed] = -_NEVER
+            self._misses[missed] = timing.misses
         self._healthy: set[int] = set()
         self.suspected: set[int] = set()
 

@@ -17,62 +17,25 @@ arrived was read. So a loop that stood still hears first what it missed.
 """
 
 from collections.abc import Callable, Collection
-from enum import Enum, auto
 
-from booksan.supervisor.election.actions import (
-    Action,
-    BecomeLeader,
-    PersistTerm,
-    Send,
-    StepDown,
-)
-from booksan.supervisor.election.claim import Claim, Contacts
+from booksan.supervisor.election.actions import Action, BecomeLeader
+from booksan.supervisor.election.claim import Claim
 from booksan.supervisor.election.health import Health
+from booksan.supervisor.election.member import Member
 from booksan.supervisor.election.messages import Kind, Message, Term
+from booksan.supervisor.election.roles import Role
 from booksan.supervisor.election.timing import Timing
 
 _NEVER = float("inf")
 
 
-class Role(Enum):
-    #: Follows a leader, or has just begun.
-    FOLLOWER = auto()
-    #: Has asked those above, and waits for an answer.
-    ELECTING = auto()
-    #: Somebody above is alive; waits for its COORDINATOR.
-    AWAITING = auto()
-    #: Waits until nobody else can be acting.
-    CLAIMING = auto()
-    LEADER = auto()
-    #: Is being stopped, and only says so.
-    LEFT = auto()
-
-
-class Election:
+class Election(Member):
     """One host's part, for one life of its process."""
 
     def __init__(
         self, host: int, hosts: Collection[int], term: Term, nonce: int, timing: Timing, now: float
     ) -> None:
-        """`hosts`: all of the cluster. `term`: the last persisted. `nonce`: random, 63 bits."""
-        self.host = host
-        self.role = Role.FOLLOWER
-        self.term = term
-        self.leader: int | None = None
-        self._timing = timing
-        self._others = tuple(sorted(other for other in hosts if other != host))
-        self._counter = term.counter
-        self._nonce = nonce
-        self._contacts = Contacts(timing, self._others, now)
-        self._ran = now
-        #: When the role has something to do next, and when it asks again.
-        self._deadline = now
-        self._retry_at = _NEVER
-        self._claim = Claim(timing, 0, now)
-        self._asked = 0
-        self._first_beat = 0
-        self._health = Health(timing, (), now)
-        self._farewells = 0
+        super().__init__(host, hosts, term, nonce, timing, now)
         self._handlers: dict[Kind, Callable[[Message, float, list[Action]], None]] = {
             Kind.ELECTION: self._on_election,
             Kind.ALIVE: self._on_alive,
@@ -92,14 +55,6 @@ class Election:
         }
 
     # What the caller asks.
-
-    def acts(self, now: float) -> bool:
-        """Whether this host may act as the leader now; to be asked before each act."""
-        return self.role is Role.LEADER and now < self.lease_end
-
-    @property
-    def lease_end(self) -> float:
-        return self._ran + self._timing.lease
 
     @property
     def suspected(self) -> frozenset[int]:
@@ -159,27 +114,7 @@ class Election:
         self._turn_left(now, out)
         return out
 
-    def cannot_persist(self, persisted: Term, now: float, pause: float) -> list[Action]:
-        """The disk refused a term: nothing of it was said, and this host waits."""
-        self.term = persisted
-        return self.begin_anew(now, "the term cannot be written", pause)
-
-    def begin_anew(self, now: float, reason: str, pause: float = 0.0) -> list[Action]:
-        """As after a start, and elect after the pause: for a host that lost track."""
-        out: list[Action] = []
-        self._stop_acting(reason, out)
-        if self.role is not Role.LEFT:
-            self._enter(Role.FOLLOWER, None, now + pause)
-            self._contacts.listen_anew(now)
-        self._ran = now
-        return out
-
-    # Rules 2 and 3.
-
-    def _check_lease(self, now: float, out: list[Action]) -> None:
-        if now >= self.lease_end:
-            stood = now - self._ran
-            out += self.begin_anew(now, f"the loop stood still for {stood:.1f} s")
+    # Rule 2. Rule 3 is in `member`.
 
     def _see_term(self, message: Message, now: float, out: list[Action]) -> None:
         if message.term <= self.term:
@@ -194,21 +129,11 @@ class Election:
             # Those above have heard of this host all the time: no need to ask them again.
             self._enter(Role.ELECTING, None, now)
 
-    def _stop_acting(self, reason: str, out: list[Action]) -> None:
-        if self.role is Role.LEADER:
-            out.append(StepDown(reason))
-
-    def _enter(self, role: Role, leader: int | None, deadline: float = _NEVER) -> None:
-        self.role = role
-        self.leader = leader
-        self._deadline = deadline
-        self._retry_at = _NEVER
-        self._asked = 0
-
     # Elections.
 
     def _elect_when_due(self, now: float, out: list[Action]) -> None:
         if now >= self._deadline:
+            self._missed = self.leader if self.leader is not None else self._missed
             self._elect(now, out)
 
     def _elect_next(self, now: float) -> None:
@@ -264,14 +189,8 @@ class Election:
         self._counter += 1
         self._adopt(Term(self._counter, self.host), out)
         self._asked = self._next_nonce()
-        self._claim = Claim(self._timing, self._asked, now)
+        self._claim = Claim(self._asked)
         self._announce(now, out)
-        self._lead_when_clear(now, out)
-
-    def _adopt(self, term: Term, out: list[Action]) -> None:
-        if term != self.term:
-            self.term = term
-            out.append(PersistTerm(term))
 
     def _announce(self, now: float, out: list[Action]) -> None:
         self._retry_at = now + self._timing.retry
@@ -279,6 +198,7 @@ class Election:
             self._send(out, other, Kind.COORDINATOR, nonce=self._asked)
 
     def _turn_claiming(self, now: float, out: list[Action]) -> None:
+        self._claim.announced(now, self._timing)
         if not self._lead_when_clear(now, out) and now >= self._retry_at:
             self._announce(now, out)
 
@@ -288,12 +208,18 @@ class Election:
         self._enter(Role.LEADER, self.host)
         self._ran = now
         self._first_beat = self._nonce + 1
-        self._health = Health(self._timing, self._others, now)
+        self._health = Health(self._timing, self._others, now, self._missed_leader(now))
         for host in self._contacts.left:
             self._health.left(host)
         out.append(BecomeLeader(self.term))
         self._beat(now, out)
         return True
+
+    def _missed_leader(self, now: float) -> int | None:
+        missed = self._missed
+        if missed is None or now < self._contacts.absent_from(missed, now):
+            return None
+        return None if missed in self._contacts.left else missed
 
     def _on_coordinator(self, message: Message, now: float, out: list[Action]) -> None:
         sender = message.sender
@@ -307,6 +233,7 @@ class Election:
 
     def _follow(self, message: Message, now: float, out: list[Action]) -> None:
         self._enter(Role.FOLLOWER, message.sender, now + self._timing.suspicion)
+        self._missed = None
         self._adopt(message.term, out)
 
     def _on_agreed(self, message: Message, now: float, out: list[Action]) -> None:
@@ -369,15 +296,3 @@ class Election:
         self._health.left(sender)
         if self.role is Role.AWAITING or (self.role is Role.FOLLOWER and self.leader == sender):
             self._elect_next(now)
-
-    # Sending.
-
-    def _next_nonce(self) -> int:
-        self._nonce += 1
-        return self._nonce
-
-    def _send(
-        self, out: list[Action], to: int, kind: Kind, *, nonce: int = 0, echo: int = 0
-    ) -> None:
-        message = Message(kind, self.host, self.term, nonce or self._next_nonce(), echo)
-        out.append(Send(to, message))

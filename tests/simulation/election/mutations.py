@@ -1,12 +1,17 @@
-"""Elections that are broken on purpose. Each must be caught."""
+"""Elections that are broken on purpose. Each must be caught.
+
+Those in MUTATIONS by the simulation; the others, which need a rare coincidence, by a unit test.
+"""
 
 from typing import Any
 
 from booksan.supervisor.election.actions import Action, PersistTerm
-from booksan.supervisor.election.claim import Claim, Contacts
+from booksan.supervisor.election.claim import Claim
+from booksan.supervisor.election.contacts import Contacts
 from booksan.supervisor.election.guard import Guard, Stamp
-from booksan.supervisor.election.machine import Election, Role
+from booksan.supervisor.election.machine import Election
 from booksan.supervisor.election.messages import Message, Term
+from booksan.supervisor.election.roles import Role
 from booksan.supervisor.election.timing import Timing
 
 #: What World takes instead of the real thing.
@@ -64,12 +69,20 @@ class PersistsTooLate(Election):
 class ActsBeforeOthersAgree(Election):
     def _claim_lead(self, now: float, out: list[Action]) -> None:
         super()._claim_lead(now, out)
-        self._claim = _ClearAtOnce(self._timing, self._asked, now)
+        self._claim = _ClearAtOnce(self._asked)
 
 
 class _ClearAtOnce(Claim):
     def clear_from(self, contacts: Contacts, now: float) -> float:
         return now
+
+
+class WaitsNotForTheDisk(Election):
+    """Counts the time of the others from before its claim was written and told."""
+
+    def _claim_lead(self, now: float, out: list[Action]) -> None:
+        super()._claim_lead(now, out)
+        self._claim.announced(now, self._timing)
 
 
 @_machine

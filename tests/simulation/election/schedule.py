@@ -37,6 +37,8 @@ class Schedule:
     twice: float
     replay: float
     delay: float
+    #: The longest time that writing a term takes, in seconds.
+    disk: float
 
 
 def draw(seed: int, bound: float) -> Schedule:
@@ -55,6 +57,7 @@ def draw(seed: int, bound: float) -> Schedule:
         twice=rng.choice((0.0, 0.0, 0.1)),
         replay=rng.choice((0.0, 0.0, 0.1)),
         delay=rng.choice((0.01, 0.1, bound, bound)),
+        disk=rng.choice((0.0, 0.0, 0.0, 0.3, 2.5)),
     )
 
 

@@ -116,7 +116,7 @@ class World:
         self._plan(host)
 
     def _perform(self, host: Host, actions: list[Action]) -> None:
-        for action in actions:
+        for position, action in enumerate(actions):
             if host.actions_left is not None and self._runs_out(host):
                 return
             if type(action) is Send:
@@ -124,6 +124,30 @@ class World:
             else:
                 self._note(host, str(action))
                 self._do(host, action)
+                if (
+                    isinstance(action, PersistTerm)
+                    and self.schedule.disk
+                    and not self._network.calm
+                ):
+                    self._wait_for_disk(host, actions[position + 1 :])
+                    return
+
+    @property
+    def _disk_is_slow(self) -> bool:
+        return self.schedule.disk > 0 and not self._network.calm
+
+    def _wait_for_disk(self, host: Host, rest: list[Action]) -> None:
+        """The loop stands still until the term is written; only then comes what follows."""
+        host.paused = True
+        host.turn_at = _NEVER
+        written = min(self.now + self._random() * self.schedule.disk, self.schedule.calm)
+        self._at(written, self._go_on, host, host.epoch, rest)
+
+    def _go_on(self, host: Host, epoch: int, rest: list[Action]) -> None:
+        if host.epoch == epoch:
+            host.paused = False
+            self._perform(host, rest)
+            self._catch_up(host)
 
     def _runs_out(self, host: Host) -> bool:
         assert host.actions_left is not None
@@ -176,14 +200,14 @@ class World:
         if self._network.calm and sent < self.now - self.timing.message_bound:
             # A recording, or one that is late: in the calm there is neither.
             return
-        if host.paused:
-            if host.asleep is None:
-                host.queue.append((message, stamp))
-            return
-        self._hear(host, message, stamp)
-        self._plan(host)
+        if host.asleep is None:
+            self._hear(host, message, stamp)
+            self._plan(host)
 
     def _hear(self, host: Host, message: Message, stamp: Stamp) -> None:
+        if host.paused:
+            host.queue.append((message, stamp))
+            return
         guard = host.guard
         if host.machine is None or not guard.admit(message.sender, stamp):
             return
@@ -262,10 +286,14 @@ class World:
             for other in self.schedule.hosts:
                 self._network.break_promise((other, host.number), self.now)
         host.asleep = None
+        self._catch_up(host)
+
+    def _catch_up(self, host: Host) -> None:
+        """All that arrived, then a turn."""
         queue, host.queue = host.queue, []
         for message, stamp in queue:
             self._hear(host, message, stamp)
-        if host.machine is not None:
+        if host.machine is not None and not host.paused:
             self._perform(host, host.machine.tick(self.now))
         self._plan(host)
 
