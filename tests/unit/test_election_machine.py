@@ -268,6 +268,7 @@ def test_the_time_to_stop_counts_from_when_a_claim_was_written_and_told(
     driver = Driver(3, 1, kind=kind)
     driver.turn()
     driver.stand_still(1.5)  # A slow disk: only now the claim is told.
+    driver.hear(Kind.ELECTION, 1)
     driver.wait(T.lease + T.message_bound - 0.01)
     assert driver.machine.acts(driver.now) is early
 
