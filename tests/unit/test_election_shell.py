@@ -130,6 +130,12 @@ def test_an_address_in_use_is_told(make: Maker) -> None:
         make(1)
 
 
+@pytest.mark.parametrize("address", [("localhost", 5000), ("127.0.0.1", 0), ("127.0.0.1", 70_000)])
+def test_names_and_impossible_ports_are_refused(make: Maker, address: Address) -> None:
+    with pytest.raises(UsageError, match="The election needs"):
+        make(1).set_address(2, address)
+
+
 def test_a_host_can_move_to_another_address(make: Maker, addresses: dict[int, Address]) -> None:
     one = make(1)
     addresses[2] = free_address()

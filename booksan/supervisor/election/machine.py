@@ -133,12 +133,17 @@ class Election(Member):
 
     def _elect_when_due(self, now: float, out: list[Action]) -> None:
         if now >= self._deadline:
-            self._missed = self.leader if self.leader is not None else self._missed
+            self._note_leader()
             self._elect(now, out)
 
     def _elect_next(self, now: float) -> None:
         """At the next turn: what has arrived and is not read yet may know of another leader."""
+        self._note_leader()
         self._enter(Role.FOLLOWER, None, now)
+
+    def _note_leader(self) -> None:
+        if self.leader is not None:
+            self._missed = self.leader
 
     def _elect(self, now: float, out: list[Action]) -> None:
         if not self._above(now):

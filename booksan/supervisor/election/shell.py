@@ -16,6 +16,7 @@ import socket
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 from booksan.errors import UsageError
@@ -66,7 +67,7 @@ class ElectionShell:
         """`peers`: all other hosts by id. The caller holds the lock on `data_dir`."""
         if not all(0 < one < 2**32 for one in (host, *peers)) or host in peers:
             raise UsageError(f"Host {host}: ids must be different numbers from 1 to 2**32 - 1.")
-        self._addresses = dict(peers)
+        self._addresses = {one: _numeric(address) for one, address in peers.items()}
         self._memory = Memory(data_dir)
         self._guard = Guard(self._memory.boot)
         self._codec = Codec(host, secret)
@@ -81,7 +82,7 @@ class ElectionShell:
         )
         #: Why the last term could not be written; None: it was.
         self.disk_error: str | None = None
-        self._socket = _bound(bind)
+        self._socket = _bound(_numeric(bind))
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -91,7 +92,7 @@ class ElectionShell:
 
     def set_address(self, host: int, address: Address) -> None:
         """A host was restarted elsewhere, and its name resolved anew."""
-        self._addresses[host] = address
+        self._addresses[host] = _numeric(address)
 
     def acts(self) -> bool:
         """To be asked before each act of the leader."""
@@ -159,6 +160,17 @@ class ElectionShell:
         # Full buffers, no route, nobody there: the datagram is lost, as any may be.
         with suppress(OSError):
             self._socket.sendto(data, self._addresses[to])
+
+
+def _numeric(address: Address) -> Address:
+    """Refuse a name: looking it up would block the loop, at every datagram."""
+    try:
+        ip_address(address[0])
+    except ValueError as error:
+        raise UsageError(f"The election needs a numeric address, not {address[0]!r}.") from error
+    if not 0 < address[1] < 2**16:
+        raise UsageError(f"The election needs a port from 1 to 65535, not {address[1]}.")
+    return address
 
 
 def _bound(address: Address) -> socket.socket:

@@ -5,7 +5,8 @@ import sys
 import time
 
 from booksan.supervisor.election.timing import Timing
-from tests.simulation.election.world import PromiseBroken, World, run_seeds
+from tests.simulation.election.promises import PromiseBroken
+from tests.simulation.election.world import World, run_seeds
 
 
 def main() -> int:

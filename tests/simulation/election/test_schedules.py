@@ -6,7 +6,8 @@ import pytest
 
 from booksan.supervisor.election.timing import Timing
 from tests.simulation.election.mutations import MUTATIONS
-from tests.simulation.election.world import PromiseBroken, World, run_seeds
+from tests.simulation.election.promises import PromiseBroken
+from tests.simulation.election.world import World, run_seeds
 
 #: Schedules in which every mutation that they can catch is caught at least once.
 _MUTATION_SEEDS = range(1000)
