@@ -1,12 +1,8 @@
-"""Hosts as processes of their own, over real UDP: killed, stopped, restarted, left.
-
-Run as a program, this file is one such host: it takes part in the election and does nothing else.
-"""
+"""Hosts as processes of their own, over real UDP: killed, stopped, restarted, left."""
 
 import json
 import os
 import secrets
-import select
 import signal
 import socket
 import subprocess
@@ -20,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from booksan.supervisor.election.actions import BecomeLeader, HostSuspected, StepDown
-from booksan.supervisor.election.shell import ElectionShell, Event, clock
+from booksan.supervisor.election.shell import clock
 
 ROOT = Path(__file__).parents[2]
+PROGRAM = ROOT / "tests/simulation/election/program.py"
 #: The machine may be very busy.
 DEADLINE = 30.0
 Recorder = Callable[[str, object], None]
@@ -44,7 +40,7 @@ class Member:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, __file__, json.dumps(self._config)],
+                [sys.executable, str(PROGRAM), json.dumps(self._config)],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 env=environment,
@@ -55,10 +51,12 @@ class Member:
         return self._process is not None and self._process.poll() is None and not self.stopped
 
     def signal(self, number: signal.Signals) -> float:
+        """Tell when, at the earliest, it was felt: this process may lose the processor after it."""
         assert self._process is not None
+        at = clock()
         self._process.send_signal(number)
         self.stopped = number == signal.SIGSTOP
-        return clock()
+        return at
 
     def kill(self) -> float:
         assert self._process is not None
@@ -82,10 +80,12 @@ class Member:
         with self._log.open("a", encoding="utf-8") as log:
             log.write(json.dumps({"kind": kind, "at": at}) + "\n")
 
-    def told(self, kind: str) -> list[dict[str, Any]]:
+    def log(self) -> list[dict[str, Any]]:
         text = self._log.read_text(encoding="utf-8")
-        lines = [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
-        return [line for line in lines if line["kind"] == kind]
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line[-1] == "\n"]
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [line for line in self.log() if line["kind"] == kind]
 
     def exit_code(self) -> int | None:
         return None if self._process is None else self._process.poll()
@@ -107,11 +107,12 @@ class Cluster:
         return self.members[number]
 
     def start(self, *numbers: int) -> float:
+        at = clock()
         for number in numbers:
             self[number].end()
             self._started[number] = clock()
             self[number].start()
-        return clock()
+        return at
 
     def wait_for_leader(self, number: int) -> float:
         """Wait until all live hosts follow it, and tell when it began to lead."""
@@ -144,10 +145,15 @@ class Cluster:
 
 def leaderships(member: Member) -> list[tuple[float, float]]:
     """From when until when it could act; a stop ends at the end of the lease."""
-    begins = [one["at"] for one in member.told("leads")]
-    ends = [one["until"] for one in member.told("stops")]
-    ends += [one["at"] for one in member.told("killed")]
-    return [(at, min((end for end in ends if end >= at), default=clock())) for at in begins]
+    spans: list[tuple[float, float]] = []
+    begun: float | None = None
+    for line in member.log():
+        if line["kind"] == "leads":
+            begun = line["at"]
+        elif begun is not None and line["kind"] in ("stops", "killed"):
+            spans.append((begun, max(begun, line.get("until", line["at"]))))
+            begun = None
+    return spans if begun is None else [*spans, (begun, clock())]
 
 
 def wait(done: Callable[[], bool], what: str) -> None:
@@ -261,56 +267,3 @@ def test_a_leader_that_leaves_is_followed_at_once_and_never_suspected(
     cluster.start(1, 4)
     cluster.wait_for_leader(4)
     cluster.check_leaderships()
-
-
-class Program:
-    """What a host's loop does with the election, and nothing else."""
-
-    def __init__(self, config: dict[str, Any]) -> None:
-        addresses = {int(one): ("127.0.0.1", port) for one, port in config["ports"].items()}
-        host = config["host"]
-        bind = addresses.pop(host)
-        secret = bytes.fromhex(config["secret"])
-        self._shell = ElectionShell(host, bind, addresses, secret, Path(config["data_dir"]))
-        self._followed: int | None = None
-        self._leaving: float | None = None
-        self._wakeup, wakeup = os.pipe()
-        signal.signal(signal.SIGTERM, lambda *_: os.write(wakeup, b"!"))
-
-    def run(self) -> None:
-        stdin = sys.stdin.fileno()
-        while self._leaving is None or clock() < self._leaving:
-            watched = [self._shell, self._wakeup, stdin]
-            ready, _, _ = select.select(watched, [], [], self._shell.timeout())
-            # Asked before the turn, which may notice that it is over.
-            until = self._shell.machine.lease_end
-            self._tell(self._shell.turn(), until)
-            if stdin in ready:
-                return
-            if self._wakeup in ready:
-                os.read(self._wakeup, 1)
-                self._tell(self._shell.leave(), until)
-                self._leaving = clock() + 1.0
-
-    def _tell(self, events: list[Event], until: float) -> None:
-        for event in events:
-            if isinstance(event, BecomeLeader):
-                tell("leads", term=event.term)
-            elif isinstance(event, StepDown):
-                tell("stops", until=min(until, clock()), reason=event.reason)
-            else:
-                kind = "suspects" if isinstance(event, HostSuspected) else "healthy"
-                tell(kind, host=event.host)
-        leader = self._shell.machine.leader
-        if leader != self._followed:
-            self._followed = leader
-            tell("state", leader=leader)
-
-
-def tell(kind: str, **more: Any) -> None:
-    line = json.dumps({"kind": kind, "at": clock(), **more}) + "\n"
-    os.write(sys.stdout.fileno(), line.encode())
-
-
-if __name__ == "__main__":
-    Program(json.loads(sys.argv[1])).run()
