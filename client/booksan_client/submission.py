@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -75,7 +76,8 @@ class Submission:
         self._look = look
         self._settled = settled
         self._judged: Status | None = None
-        self._stall_told = 0.0
+        self._stall_told = -math.inf
+        self._stall_helped = -math.inf
         self._collector = None
         if plan.out is not None:
             self._collector = Collector(self.api, plan.out, plan.format, display, look)
@@ -197,18 +199,17 @@ class Submission:
     def _help(self, status: Status) -> None:
         """Sends again what the server lacks; once for each stretch of standing still."""
         assert status.stalled is not None
-        if time.monotonic() - self._stall_told < status.stalled.seconds:
+        now = time.monotonic()
+        if now - self._stall_told >= status.stalled.seconds:
+            self._stall_told = now
+            self.display.note(status.stalled.words())
+        if now - self._stall_helped < status.stalled.seconds:
             return
-        self._stall_told = time.monotonic()
-        self.display.note(status.stalled.words())
         for each in self.plan.inputs:
-            name = each.source.name
-            numbers = set(status.source(name).missing)
-            for place in status.stalled.where:
-                if place["sender"] == f"gateway/{name}":
-                    numbers |= set(place["missing"])
-            if numbers and status.source(name).of_batches is not None:
-                self._send_again(each, sorted(numbers))
+            numbers = _lost(status, each.source.name)
+            if numbers:
+                self._stall_helped = now
+                self._send_again(each, numbers)
 
     def _send_again(self, each: Input, numbers: Sequence[int]) -> None:
         name = each.source.name
@@ -222,3 +223,14 @@ class Submission:
             )
         self.summary.resent += count
         self.display.note(f"sent {count} missing batches of {name} again")
+
+
+def _lost(status: Status, source: str) -> list[int]:
+    """Batches that were taken and that somebody lacks; of an upload under way nothing is lost."""
+    if status.stalled is None or status.source(source).of_batches is None:
+        return []
+    numbers = set(status.source(source).missing)
+    for place in status.stalled.where:
+        if place["sender"] == f"gateway/{source}":
+            numbers |= set(place["missing"])
+    return sorted(numbers)

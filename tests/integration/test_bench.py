@@ -274,7 +274,7 @@ def test_a_contestant_that_fails_is_named_with_its_last_words(kept: BenchOptions
 
 def test_only_picks_contestants_and_refuses_strangers() -> None:
     assert contestants.choose(contestants.CONTESTANTS, ["polars"]) == [POLARS]
-    with pytest.raises(UsageError, match="booksan, duckdb, polars"):
+    with pytest.raises(UsageError, match="booksan, cluster, duckdb, polars"):
         contestants.choose(contestants.CONTESTANTS, ["spark"])
 
 
