@@ -9,6 +9,7 @@ import typer
 
 import booksan
 from booksan.bench.cli import app as bench
+from booksan.chaos.cli import chaos
 from booksan.cluster import cli as cluster
 from booksan.errors import BooksanError
 from booksan.operate import cli as operate
@@ -30,6 +31,7 @@ app.add_typer(cluster.app, name="cluster")
 app.command()(cluster.host)
 app.add_typer(operate.app, name="letters")
 app.command()(operate.inspect)
+app.command()(chaos)
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 internal error; 2 usage; 3 the input is not usable; 4 too many rejected "

@@ -134,7 +134,7 @@ def status(
     from booksan.cluster.status import full_status
     from booksan.cluster.table import watch_cluster
 
-    directory = _existing(config, data_dir)
+    directory = existing_cluster(config, data_dir)
     found = full_status(directory)
     if found is None:
         typer.echo(f"booksan: no cluster in {directory}", err=True)
@@ -155,7 +155,7 @@ def down(
     """Stops a cluster: what is in hand is finished, what does not end in time is killed."""
     from booksan.cluster.down import down as stop_cluster
 
-    directory = _existing(config, data_dir)
+    directory = existing_cluster(config, data_dir)
     if not stop_cluster(directory, wipe=wipe):
         typer.echo(f"booksan: no cluster in {directory}", err=True)
     elif wipe:
@@ -170,7 +170,7 @@ def _directory(name: str, data_dir: Path | None) -> Path:
     return (data_dir or clusters_directory() / name).absolute()
 
 
-def _existing(config: str | None, data_dir: Path | None) -> Path:
+def existing_cluster(config: str | None, data_dir: Path | None) -> Path:
     """The cluster that is meant: by its directory, its name, its file, or the only one."""
     from booksan.cluster.places import clusters_directory
 

@@ -18,6 +18,8 @@ from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, log
 #: Seconds between two revivals of one host: first and longest. A host needs some to start, and one
 #: that dies again and again must not keep the leader busy.
 COOLDOWN = (8.0, 120.0)
+#: Seconds that a host has to answer after its return for its next death to be a first one.
+HEALTHY_SECONDS = 10.0
 
 
 class Reviver(Protocol):
@@ -40,6 +42,8 @@ class Patience:
 
     due: float = 0.0
     pause: float = COOLDOWN[0]
+    #: Since when it answers again.
+    back: float | None = None
 
     def spend(self, now: float) -> bool:
         if now < self.due:
@@ -47,6 +51,12 @@ class Patience:
         self.due = now + self.pause
         self.pause = min(self.pause * 2, COOLDOWN[1])
         return True
+
+    def missed(self, now: float) -> None:
+        """It does not answer any more. Only some time of health makes this a first death."""
+        if self.back is not None and now - self.back >= HEALTHY_SECONDS:
+            self.due, self.pause = 0.0, COOLDOWN[0]
+        self.back = None
 
 
 class NoReviver:
@@ -84,7 +94,9 @@ class CommandReviver:
     def revive(self, host: str) -> None:
         if self.stopped or host in self.running.values():
             return
-        if not self.patience.setdefault(host, Patience()).spend(time.monotonic()):
+        now, patience = time.monotonic(), self.patience.setdefault(host, Patience())
+        patience.missed(now)
+        if not patience.spend(now):
             return
         try:
             pid = self._start(host)
@@ -95,10 +107,9 @@ class CommandReviver:
         log("host", f"revives {host}, pid {pid}")
 
     def returned(self, host: str) -> None:
-        # It may die again at once, and then a new revival has to wait: only a long life forgives.
         found = self.patience.get(host)
-        if found is not None and time.monotonic() > found.due + COOLDOWN[1]:
-            del self.patience[host]
+        if found is not None:
+            found.back = time.monotonic()
 
     def reaped(self, pid: int, code: int) -> bool:
         host = self.running.pop(pid, None)

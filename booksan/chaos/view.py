@@ -1,0 +1,146 @@
+"""The cluster as it is now: which process is what. Only this module looks."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from booksan.chaos.clients import ClientProcess, find_clients
+from booksan.cluster.broker import broker_status
+from booksan.cluster.processes import ProcessId, identify, supervisor_of
+from booksan.cluster.record import BrokerRecord, ClusterRecord, read_record
+from booksan.cluster.status import cluster_status
+from booksan.errors import UsageError
+from booksan.supervisor.states import HostState, WorkerState
+
+_GATEWAY = "gateway."
+
+
+@dataclass(frozen=True)
+class WorkerView:
+    name: str
+    #: None while it is not running.
+    process: ProcessId | None
+
+    @property
+    def is_gateway(self) -> bool:
+        return self.name.startswith(_GATEWAY)
+
+
+@dataclass(frozen=True)
+class HostView:
+    name: str
+    state: str
+    #: None while it is dead.
+    supervisor: ProcessId | None
+    leads: bool
+    gateway: str
+    workers: tuple[WorkerView, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        """Its supervisor runs, and all of its workers do."""
+        if self.supervisor is None or self.state != HostState.RUNNING or not self.workers:
+            return False
+        return all(worker.process is not None for worker in self.workers)
+
+    @property
+    def has_gateway(self) -> bool:
+        return any(worker.is_gateway for worker in self.workers)
+
+
+@dataclass(frozen=True)
+class View:
+    hosts: tuple[HostView, ...]
+    #: The RabbitMQ node, once its keeper says that it is ready.
+    broker: ProcessId | None = None
+    has_broker: bool = False
+    clients: tuple[ClientProcess, ...] = ()
+    #: Monotonic time of the look.
+    at: float = 0.0
+
+    @property
+    def stopped(self) -> bool:
+        """Somebody has stopped the cluster in order: there is nothing to hit any more."""
+        return all(host.state == HostState.STOPPED for host in self.hosts)
+
+    def host(self, name: str) -> HostView | None:
+        return next((host for host in self.hosts if host.name == name), None)
+
+
+class Looker:
+    """Looks at one cluster again and again."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.record = self._read()
+
+    def look(self, *, clients: bool = False) -> View:
+        record, now = self.record, time.monotonic()
+        found = cluster_status(self._directory, record)
+        hosts = tuple(
+            _host(record, host, leads=host["name"] == found["leader"]) for host in found["hosts"]
+        )
+        keeper = (found["broker"] or {}).get("keeper")
+        broker = _broker(record.broker, keeper) if record.broker and keeper else None
+        return View(
+            hosts,
+            broker,
+            record.broker is not None,
+            tuple(find_clients()) if clients else (),
+            now,
+        )
+
+    def _read(self) -> ClusterRecord:
+        record = read_record(self._directory)
+        if record is None:
+            raise UsageError(
+                f"no cluster in {self._directory}; start one with `booksan cluster up`, or say "
+                "which one is meant"
+            )
+        return record
+
+
+def _host(record: ClusterRecord, found: dict[str, object], *, leads: bool) -> HostView:
+    name = str(found["name"])
+    supervisor = supervisor_of(Path(record.hosts[name].data_dir))
+    # Between the report and this look it may have died and come back as another.
+    mine = supervisor if supervisor and supervisor.pid == found["pid"] else None
+    workers = found["workers"]
+    assert isinstance(workers, list)
+    return HostView(
+        name,
+        str(found["state"]),
+        mine,
+        leads and mine is not None,
+        record.hosts[name].gateway,
+        tuple(WorkerView(one["name"], _worker(one, mine)) for one in workers),
+    )
+
+
+def _worker(found: dict[str, object], supervisor: ProcessId | None) -> ProcessId | None:
+    pid = found["pid"]
+    if supervisor is None or not isinstance(pid, int) or found["state"] != WorkerState.RUNNING:
+        return None
+    process = identify(pid)
+    # A number alone may be somebody else's by now.
+    return process if process is not None and _parent(pid) == supervisor.pid else None
+
+
+def _broker(record: BrokerRecord, keeper: int) -> ProcessId | None:
+    found = broker_status(record)
+    pid = found.get("pid")
+    if not found.get("ready") or found.get("keeper") != keeper or not isinstance(pid, int):
+        return None
+    process, above = identify(pid), _parent(pid)
+    # The keeper's own child, or a child of the start script that waits for it.
+    ours = above is not None and keeper in (above, _parent(above))
+    return process if ours else None
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        return psutil.Process(pid).ppid()
+    except psutil.Error:
+        return None
