@@ -3,20 +3,19 @@
 A client is found by the lock in its directory, never by the name of a program.
 """
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from booksan.cluster.processes import ProcessId, identify
+from booksan.chaos.locks import Locks
+from booksan.cluster.processes import ProcessId
 from booksan_client.connect import connect
 from booksan_client.credentials import OPERATOR_TOKEN, read_token
 from booksan_client.errors import ClientError, RunGone
 from booksan_client.state import known_clients
 
-_LOCKS = Path("/proc/locks")
 _CLIENT_LOCK = "client.lock"
 #: Seconds for one question about a run, asked again later if nobody answers.
 _ASK_SECONDS = 2.0
@@ -29,26 +28,10 @@ class ClientProcess:
     process: ProcessId | None
 
 
-def find_clients() -> Iterator[ClientProcess]:
+def find_clients(locks: Locks) -> Iterator[ClientProcess]:
     """All that are known in the user's state directory."""
     for path, state in known_clients():
-        yield ClientProcess(state.id, lock_holder(path / _CLIENT_LOCK))
-
-
-def lock_holder(path: Path) -> ProcessId | None:
-    """The process that has locked the file, as the kernel tells; None if nobody has."""
-    try:
-        found = path.stat()
-        lines = _LOCKS.read_text().splitlines()
-    except OSError:
-        return None
-    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    for line in lines:
-        words = line.split()
-        # 1: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF; one that waits has an arrow before it.
-        if words[1] == "FLOCK" and words[5] == place:
-            return identify(int(words[4]))
-    return None
+        yield ClientProcess(state.id, locks.holder(path / _CLIENT_LOCK))
 
 
 class Word(Enum):

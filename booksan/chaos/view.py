@@ -3,13 +3,15 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 from booksan.chaos.clients import ClientProcess, find_clients
+from booksan.chaos.locks import Locks
 from booksan.cluster.broker import broker_status
 from booksan.cluster.processes import ProcessId, identify, supervisor_of
-from booksan.cluster.record import BrokerRecord, ClusterRecord, read_record
+from booksan.cluster.record import BrokerRecord, ClusterRecord, HostRecord, read_record
 from booksan.cluster.status import cluster_status
 from booksan.errors import UsageError
 from booksan.supervisor.states import HostState, WorkerState
@@ -22,6 +24,8 @@ class WorkerView:
     name: str
     #: None while it is not running.
     process: ProcessId | None
+    #: It has come so far that it holds its shard; a gateway is asked instead.
+    works: bool = True
 
     @property
     def is_gateway(self) -> bool:
@@ -40,10 +44,10 @@ class HostView:
 
     @property
     def whole(self) -> bool:
-        """Its supervisor runs, and all of its workers do."""
+        """Its supervisor runs, and all of its workers are at work."""
         if self.supervisor is None or self.state != HostState.RUNNING or not self.workers:
             return False
-        return all(worker.process is not None for worker in self.workers)
+        return all(worker.process is not None and worker.works for worker in self.workers)
 
     @property
     def has_gateway(self) -> bool:
@@ -79,8 +83,10 @@ class Looker:
     def look(self, *, clients: bool = False) -> View:
         record, now = self.record, time.monotonic()
         found = cluster_status(self._directory, record)
+        locks = Locks.now()
         hosts = tuple(
-            _host(record, host, leads=host["name"] == found["leader"]) for host in found["hosts"]
+            _host(record.hosts[host["name"]], host, locks, leads=host["name"] == found["leader"])
+            for host in found["hosts"]
         )
         keeper = (found["broker"] or {}).get("keeper")
         broker = _broker(record.broker, keeper) if record.broker and keeper else None
@@ -88,7 +94,7 @@ class Looker:
             hosts,
             broker,
             record.broker is not None,
-            tuple(find_clients()) if clients else (),
+            tuple(find_clients(locks)) if clients else (),
             now,
         )
 
@@ -102,30 +108,29 @@ class Looker:
         return record
 
 
-def _host(record: ClusterRecord, found: dict[str, object], *, leads: bool) -> HostView:
-    name = str(found["name"])
-    supervisor = supervisor_of(Path(record.hosts[name].data_dir))
+def _host(record: HostRecord, found: dict[str, Any], locks: Locks, *, leads: bool) -> HostView:
+    data_dir = Path(record.data_dir)
+    supervisor = supervisor_of(data_dir)
     # Between the report and this look it may have died and come back as another.
     mine = supervisor if supervisor and supervisor.pid == found["pid"] else None
-    workers = found["workers"]
-    assert isinstance(workers, list)
-    return HostView(
-        name,
-        str(found["state"]),
-        mine,
-        leads and mine is not None,
-        record.hosts[name].gateway,
-        tuple(WorkerView(one["name"], _worker(one, mine)) for one in workers),
-    )
+    workers = tuple(_worker(data_dir, one, mine, locks) for one in found["workers"])
+    name, state = str(found["name"]), str(found["state"])
+    return HostView(name, state, mine, leads and mine is not None, record.gateway, workers)
 
 
-def _worker(found: dict[str, object], supervisor: ProcessId | None) -> ProcessId | None:
-    pid = found["pid"]
-    if supervisor is None or not isinstance(pid, int) or found["state"] != WorkerState.RUNNING:
-        return None
+def _worker(
+    data_dir: Path, found: dict[str, Any], supervisor: ProcessId | None, locks: Locks
+) -> WorkerView:
+    name, pid = str(found["name"]), found["pid"]
+    if supervisor is None or pid is None or found["state"] != WorkerState.RUNNING:
+        return WorkerView(name, None, works=False)
     process = identify(pid)
     # A number alone may be somebody else's by now.
-    return process if process is not None and _parent(pid) == supervisor.pid else None
+    if process is None or _parent(pid) != supervisor.pid:
+        return WorkerView(name, None, works=False)
+    stage, _, shard = name.rpartition(".")
+    has_shard = locks.holder(data_dir / "shards" / f"{stage}-{shard}.lock") == process
+    return WorkerView(name, process, has_shard or name.startswith(_GATEWAY) or not locks.told)
 
 
 def _broker(record: BrokerRecord, keeper: int) -> ProcessId | None:

@@ -65,7 +65,8 @@ class Wound:
 
     def _worker_is_back(self, host: HostView, healthy: Healthy) -> bool:
         name = self.name.partition("@")[0]
-        back = any(self._is_new(worker.process) for worker in host.workers if worker.name == name)
+        mine = [worker for worker in host.workers if worker.name == name and worker.works]
+        back = any(self._is_new(worker.process) for worker in mine)
         return back and (self.kind is not Kind.GATEWAY or healthy(host.gateway, self.since))
 
     def _client_is_back(self, view: View) -> bool:
