@@ -1,0 +1,98 @@
+"""Everything of a cluster killed again and again, by `booksan chaos`, while clients are at work."""
+
+import json
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.cluster import Client, Cluster, running_cluster
+from tests.acceptance.command import PATIENCE, wait_until
+from tests.acceptance.drill import (
+    assert_calm,
+    chaos,
+    look,
+    submitting,
+    summary_of,
+    wait_for_all,
+)
+from tests.integration.hosts import command
+
+Record = Callable[[str, object], None]
+
+EVERYTHING = "worker,gateway,supervisor,leader,host,broker,client"
+EVERY = "worker=1s,gateway=3s,supervisor=9s,leader=11s,host=10s,broker=12s,client=6s"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("chaos")) as found:
+        yield found
+
+
+def test_whatever_is_killed_the_answers_are_the_same_to_the_last_byte(
+    cluster: Cluster, tmp_path: Path, record_property: Record
+) -> None:
+    clients = [Client.make(tmp_path / f"c{n}", 40 + n, reviews=2_000) for n in range(3)]
+    log = tmp_path / "chaos.jsonl"
+    with submitting(cluster, clients, "short", "--batch-bytes", "25000") as running:
+        until = [word for one in running for word in ("--until", one.id)]
+        words = ("--target", EVERYTHING, "--every", EVERY, "--seed", "5", "--for", "25s")
+        with chaos(cluster, log, *words, *until) as process:
+            seconds = wait_for_all(running, 2 * PATIENCE)
+            found = summary_of(process)
+    for client in clients:
+        assert client.found() == client.expected
+    assert found["not_back"] == []
+    kinds = found["kinds"]
+    assert kinds["worker"]["kills"] >= 3
+    assert kinds["gateway"]["kills"] >= 1
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert sum(one["event"] == "kill" for one in events) == found["kills"]
+    assert sum(one["event"] == "back" for one in events) == found["kills"]
+    record_property(f"chaos: kills of three clients' {seconds:.0f} s", kinds)
+    assert_calm(cluster)
+    cluster.assert_nothing_is_left()
+
+
+def test_what_is_stopped_is_continued_when_chaos_is_interrupted(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    log = tmp_path / "chaos.jsonl"
+    words = ("--target", "worker,gateway,broker", "--every", "300ms", "--seed", "1")
+    pauses = ("--pause", "--pause-share", "1", "--pause-for", "10m")
+    with chaos(cluster, log, *words, *pauses) as process:
+        wait_until(lambda: log.exists() and log.read_text().count('"pause"') >= 5)
+        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
+        found = summary_of(process)
+    assert found["pauses"] >= 5
+    assert found["kills"] == 0
+    assert_calm(cluster)
+
+
+def test_the_last_one_that_could_revive_the_others_is_spared(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    log = tmp_path / "chaos.jsonl"
+    words = ("--target", "host,leader,supervisor", "--every", "100ms", "--for", "3s")
+    with chaos(cluster, log, *words, "--seed", "3") as process:
+        wait_until(lambda: log.exists() and log.read_text().count('"kill"') >= 2)
+        lives = [host.name for host in look(cluster).hosts if host.supervisor is not None]
+        assert len(lives) >= 1
+        found = summary_of(process)
+    assert found["kills"] >= 2
+    assert found["not_back"] == []
+    assert_calm(cluster)
+
+
+def test_without_a_cluster_there_is_nothing_to_kill(tmp_path: Path) -> None:
+    from tests.acceptance.command import Place
+
+    done = command(Place(tmp_path), "chaos", "three")
+    assert done.code == 2
+    assert "no cluster in" in done.message
+    done = command(Place(tmp_path), "chaos", "--target", "everybody")
+    assert done.code == 2
+    assert "there is no 'everybody'" in done.message
