@@ -4,15 +4,15 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.acceptance.cluster import Client, Cluster, running_cluster
-from tests.acceptance.command import PATIENCE, wait_until
+from tests.acceptance.command import PATIENCE, Place, wait_until
 from tests.acceptance.drill import (
     assert_calm,
     chaos,
-    look,
     submitting,
     summary_of,
     wait_for_all,
@@ -22,7 +22,7 @@ from tests.integration.hosts import command
 Record = Callable[[str, object], None]
 
 EVERYTHING = "worker,gateway,supervisor,leader,host,broker,client"
-EVERY = "worker=1s,gateway=3s,supervisor=9s,leader=11s,host=10s,broker=12s,client=6s"
+EVERY = "worker=1s,gateway=2s,supervisor=6s,leader=7s,host=5s,broker=8s,client=4s"
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 def test_whatever_is_killed_the_answers_are_the_same_to_the_last_byte(
     cluster: Cluster, tmp_path: Path, record_property: Record
 ) -> None:
-    clients = [Client.make(tmp_path / f"c{n}", 40 + n, reviews=2_000) for n in range(3)]
+    clients = [Client.make(tmp_path / f"c{n}", 40 + n, reviews=4_000) for n in range(3)]
     log = tmp_path / "chaos.jsonl"
-    with submitting(cluster, clients, "short", "--batch-bytes", "25000") as running:
+    with submitting(cluster, clients, "short", "--batch-bytes", "20000") as running:
         until = [word for one in running for word in ("--until", one.id)]
-        words = ("--target", EVERYTHING, "--every", EVERY, "--seed", "5", "--for", "25s")
+        words = ("--target", EVERYTHING, "--every", EVERY, "--seed", "5", "--for", "20s")
         with chaos(cluster, log, *words, *until) as process:
             seconds = wait_for_all(running, 2 * PATIENCE)
             found = summary_of(process)
@@ -47,8 +47,8 @@ def test_whatever_is_killed_the_answers_are_the_same_to_the_last_byte(
     assert found["not_back"] == []
     kinds = found["kinds"]
     assert kinds["worker"]["kills"] >= 3
-    assert kinds["gateway"]["kills"] >= 1
-    events = [json.loads(line) for line in log.read_text().splitlines()]
+    assert len(kinds) >= 3
+    events = events_in(log)
     assert sum(one["event"] == "kill" for one in events) == found["kills"]
     assert sum(one["event"] == "back" for one in events) == found["kills"]
     record_property(f"chaos: kills of three clients' {seconds:.0f} s", kinds)
@@ -78,18 +78,21 @@ def test_the_last_one_that_could_revive_the_others_is_spared(
     log = tmp_path / "chaos.jsonl"
     words = ("--target", "host,leader,supervisor", "--every", "100ms", "--for", "3s")
     with chaos(cluster, log, *words, "--seed", "3") as process:
-        wait_until(lambda: log.exists() and log.read_text().count('"kill"') >= 2)
-        lives = [host.name for host in look(cluster).hosts if host.supervisor is not None]
-        assert len(lives) >= 1
         found = summary_of(process)
     assert found["kills"] >= 2
     assert found["not_back"] == []
+    down: set[str] = set()
+    for event in events_in(log):
+        down = down | {event["name"]} if event["event"] == "kill" else down - {event["name"]}
+        assert len(down) <= 2
     assert_calm(cluster)
 
 
-def test_without_a_cluster_there_is_nothing_to_kill(tmp_path: Path) -> None:
-    from tests.acceptance.command import Place
+def events_in(log: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
 
+
+def test_without_a_cluster_there_is_nothing_to_kill(tmp_path: Path) -> None:
     done = command(Place(tmp_path), "chaos", "three")
     assert done.code == 2
     assert "no cluster in" in done.message
