@@ -166,9 +166,9 @@ class Chaos:
     def _heal(self, view: View) -> None:
         self._ask_gateways(view)
         for wound in list(self._open):
-            now = time.monotonic()
-            if wound.stopped_until is not None and wound.stopped_until <= now:
+            if wound.stopped_until is not None and wound.stopped_until <= time.monotonic():
                 self._continue(wound)
+            now = time.monotonic()
             others = [one for one in self._open if one is not wound]
             if wound.is_back(view, self._healthy, others):
                 wound.took = now - wound.since

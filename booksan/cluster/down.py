@@ -13,10 +13,12 @@ from booksan.cluster.processes import marked, send, wait_gone
 from booksan.cluster.record import HostRecord, read_record, write_record
 from booksan.errors import BooksanError
 from booksan.supervisor.locks import GENERATION_TIMEOUT, workers_alive
-from booksan.supervisor.revive import STOPPED_FILE
+from booksan.supervisor.revive import STOPPED_FILE, revival_under_way
 
 #: Seconds from SIGTERM to SIGKILL: more than a supervisor gives its workers.
 DRAIN_SECONDS = 10.0
+#: Seconds that a revival may take to have killed the old tree and started the new one.
+REVIVAL_SECONDS = 2 * GENERATION_TIMEOUT
 
 
 def stop_hosts(hosts: Iterable[HostRecord]) -> None:
@@ -24,6 +26,8 @@ def stop_hosts(hosts: Iterable[HostRecord]) -> None:
     hosts = list(hosts)
     for host in hosts:
         _forbid_revival(Path(host.data_dir))
+    for host in hosts:
+        _wait_for_revival(Path(host.data_dir))
     alive = [process for host in hosts if (process := host.supervisor())]
     for process in alive:
         send(process, signal.SIGTERM)
@@ -45,6 +49,13 @@ def _forbid_revival(data_dir: Path) -> None:
     """A leader that has not heard yet that all are stopped must not start one again."""
     if data_dir.is_dir():
         (data_dir / STOPPED_FILE).touch()
+
+
+def _wait_for_revival(data_dir: Path) -> None:
+    """One that began before it was forbidden may be about to start a supervisor."""
+    deadline = time.monotonic() + REVIVAL_SECONDS
+    while revival_under_way(data_dir) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _wait_for_workers(data_dir: Path) -> None:

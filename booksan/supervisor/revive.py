@@ -37,6 +37,22 @@ def main(arguments: Sequence[str]) -> int:
     return revive(data_dir)
 
 
+def revival_under_way(data_dir: Path) -> bool:
+    """Somebody is just reviving the host; one who begins later sees that it is stopped."""
+    try:
+        lock = os.open(data_dir / REVIVAL_LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        # Shared, so that it keeps nobody out but a reviver, for a moment.
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False
+
+
 def revive(data_dir: Path) -> int:
     reason = _why_not(data_dir)
     if reason is not None:
@@ -106,8 +122,19 @@ def _start(data_dir: Path) -> None:
         cwd=data_dir,
         start_new_session=True,
     )
-    process.returncode = 0
     log("revival", f"started the host again, pid {process.pid}")
+    _wait_for_lock(data_dir, process)
+
+
+def _wait_for_lock(data_dir: Path, process: "subprocess.Popen[bytes]") -> None:
+    """Until the new one can be found by its lock: whoever stops the host waits for this process."""
+    deadline = time.monotonic() + GENERATION_TIMEOUT
+    while _holder(data_dir) is None and process.poll() is None:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(_LOOK_AGAIN)
+    # Python must not wait for it at the end.
+    process.returncode = process.returncode or 0
 
 
 if __name__ == "__main__":

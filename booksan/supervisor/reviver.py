@@ -18,8 +18,8 @@ from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, log
 #: Seconds between two revivals of one host: first and longest. A host needs some to start, and one
 #: that dies again and again must not keep the leader busy.
 COOLDOWN = (8.0, 120.0)
-#: Seconds that a host has to answer after its return for its next death to be a first one.
-HEALTHY_SECONDS = 10.0
+#: Seconds from a host's return to its being missed after which its death is a first one.
+HEALTHY_SECONDS = 6.0
 
 
 class Reviver(Protocol):
