@@ -178,6 +178,23 @@ def test_a_busy_cluster_ends_in_order_and_goes_on_later_where_it_was(
     cluster.assert_nothing_is_left()
 
 
+def test_a_cluster_that_is_stopped_while_a_host_is_revived_stays_stopped(
+    cluster: Cluster, record_property: Record
+) -> None:
+    size = len(supervisor_log(cluster, HIGHEST))
+    kill_host(cluster, "alpha")
+    wait_until(lambda: "revives alpha" in supervisor_log(cluster, HIGHEST)[size:])
+    began = time.monotonic()
+    assert command(cluster.place, "cluster", "down").code == 0
+    record_property("a cluster ends while it revives, s", f"{time.monotonic() - began:.1f}")
+    assert not cluster.place.processes()
+    assert [host.supervisor for host in look(cluster).hosts] == [None] * 3
+    words = ("cluster", "up", "three", "--with-broker", "--wait", str(PATIENCE))
+    assert command(cluster.place, *words).code == 0
+    wait_until(lambda: agreed_leader(cluster) == HIGHEST)
+    assert_calm(cluster)
+
+
 def taken(cluster: Cluster, id: str) -> int:
     """Batches of which the client knows that they were taken."""
     clients = cluster.place.state / "booksan/clients"
