@@ -21,7 +21,7 @@ test: .venv/ready  ## All tests that fit into a quarter of an hour
 	@scripts/rabbitmq
 	@$(PY) -m pytest -m 'not soak' -n 2 --dist worksteal
 
-soak: .venv/ready  ## The long ones: every pair of crashes, hundreds of thousands of texts
+soak: .venv/ready  ## The long ones: every pair of crashes, clusters under fire, thousands of texts
 	@$(PY) -m pytest -m soak -n 2 --dist worksteal -s
 
 lint: .venv/ready  ## Format, lint and types

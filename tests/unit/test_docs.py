@@ -40,7 +40,9 @@ def test_the_readme_tells_of_every_option_of_run(option: str) -> None:
     assert f"{option}" in README
 
 
-@pytest.mark.parametrize("option", options_of("host") + options_of("cluster", "up"))
+@pytest.mark.parametrize(
+    "option", options_of("host") + options_of("cluster", "up") + options_of("chaos")
+)
 def test_the_page_on_the_service_tells_of_every_option_of_hosts(option: str) -> None:
     assert f"`{option}" in (ROOT / "docs/service.md").read_text(encoding="utf-8")
 
