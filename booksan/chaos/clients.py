@@ -11,6 +11,7 @@ from pathlib import Path
 
 from booksan.chaos.locks import Locks
 from booksan.cluster.processes import ProcessId
+from booksan.errors import BooksanError
 from booksan_client.connect import connect
 from booksan_client.credentials import OPERATOR_TOKEN, read_token
 from booksan_client.errors import ClientError, RunGone
@@ -30,8 +31,11 @@ class ClientProcess:
 
 def find_clients(locks: Locks) -> Iterator[ClientProcess]:
     """All that are known in the user's state directory."""
-    for path, state in known_clients():
-        yield ClientProcess(state.id, locks.holder(path / _CLIENT_LOCK))
+    try:
+        for path, state in known_clients():
+            yield ClientProcess(state.id, locks.holder(path / _CLIENT_LOCK))
+    except ClientError as error:
+        raise BooksanError(str(error)) from error
 
 
 class Word(Enum):

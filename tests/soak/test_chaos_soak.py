@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Work:
     root = tmp_path_factory.mktemp("work")
     clients = [make_client(root / f"c{n}", 700 + n, count) for n, count in enumerate(REVIEWS)]
     with running_cluster(tmp_path_factory.mktemp("peace")) as cluster:
-        with submitting(cluster, clients, "peace", *BATCH) as running:
-            seconds = wait_for_all(running, SOAK_PATIENCE)
-        check_answers(clients)
-        cluster.assert_nothing_is_left()
+        seconds = in_peace(cluster, clients)
     return Work(clients, seconds)
 
 
@@ -75,6 +72,15 @@ def check_answers(clients: Sequence[Client]) -> None:
         assert client.found() == client.expected
         for path in client.place.out.iterdir():
             path.unlink()
+
+
+def in_peace(cluster: Cluster, clients: Sequence[Client]) -> float:
+    """The seconds until the last client was done, while nobody kills anything."""
+    with submitting(cluster, clients, "peace", *BATCH) as running:
+        seconds = wait_for_all(running, SOAK_PATIENCE)
+    check_answers(clients)
+    cluster.assert_nothing_is_left()
+    return seconds
 
 
 def under_fire(cluster: Cluster, work: Work, *words: str) -> tuple[dict[str, Any], float]:
@@ -109,6 +115,8 @@ def test_whatever_is_killed_a_hundred_thousand_reviews_give_the_same_answers(
 def test_a_worker_killed_every_two_seconds_costs_less_than_twice_the_time(
     cluster: Cluster, work: Work, record_property: Record
 ) -> None:
+    # Measured just before: the machine may be busier than it was for the other runs.
+    work = replace(work, seconds=in_peace(cluster, work.clients))
     found, seconds = under_fire(cluster, work, "--target", "worker", "--every", "2s", "--seed", "9")
     kills = found["kinds"]["worker"]["kills"]
     record_property(f"a worker killed every 2 s, {kills} in all", run_time(seconds, work))
