@@ -88,6 +88,20 @@ def test_the_last_one_that_could_revive_the_others_is_spared(
     assert_calm(cluster)
 
 
+def test_without_mercy_nobody_is_left_to_revive_them_and_that_is_told(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    words = ("--target", "host", "--every", "50ms", "--for", "1s", "--patience", "1s")
+    with chaos(cluster, tmp_path / "chaos.jsonl", *words, "--no-mercy", "--seed", "1") as process:
+        found = summary_of(process)
+    assert found["exit_code"] == 1
+    assert found["kills"] == 3
+    assert [one["kind"] for one in found["not_back"]] == ["host"] * 3
+    up = ("cluster", "up", "three", "--with-broker", "--wait", str(PATIENCE))
+    assert command(cluster.place, *up).code == 0
+    assert_calm(cluster)
+
+
 def events_in(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 

@@ -34,7 +34,7 @@ LEAST_KILLS = 25
 SOAK_PATIENCE = 1200.0
 
 EVERYTHING = "worker,gateway,supervisor,leader,host,broker"
-EVERY = "worker=1500ms,gateway=6s,supervisor=20s,leader=25s,host=15s,broker=45s"
+EVERY = "worker=1500ms,gateway=6s,supervisor=20s,leader=25s,host=15s,broker=30s"
 
 
 @dataclass(frozen=True)
