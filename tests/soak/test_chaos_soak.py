@@ -27,14 +27,14 @@ REVIEWS = (33_333, 33_333, 33_334)
 BOOKS = 2_000
 SEEDS = (1, 2, 3, 4, 5)
 #: Bytes of a batch: hundreds of them for each client, so that kills fall everywhere.
-BATCH = ("--batch-bytes", "100000")
+BATCH = ("--batch-bytes", "40000")
 #: Kills that each seed has to bring, for a hundred in all.
 LEAST_KILLS = 25
 #: Seconds for a run under fire.
 SOAK_PATIENCE = 1200.0
 
 EVERYTHING = "worker,gateway,supervisor,leader,host,broker"
-EVERY = "worker=1500ms,gateway=6s,supervisor=20s,leader=25s,host=15s,broker=30s"
+EVERY = "worker=1s,gateway=5s,supervisor=15s,leader=20s,host=15s,broker=30s"
 
 
 @dataclass(frozen=True)
