@@ -62,12 +62,16 @@ class Departures:
             self.delete(client)
 
     def delete(self, client: str) -> None:
-        self._forget_session(client)
-        path = database_path(self._shard.root, client, self._shard.stage, self._shard.number)
-        delete_database(path)
         for letter in self._store.letters_of(client):
             self._failures.remove_letter(letter)
         self._store.forget_letters(client)
+        self.delete_state(client)
+
+    def delete_state(self, client: str) -> None:
+        """Only the database: letters stay, for they can be replayed."""
+        self._forget_session(client)
+        path = database_path(self._shard.root, client, self._shard.stage, self._shard.number)
+        delete_database(path)
         try:
             path.parent.rmdir()
         except OSError as error:

@@ -169,7 +169,7 @@ class Handler:
         store = ClientStore.open(path, synchronous=self.settings.synchronous)
         if store is None:
             # Killed while it was being made; the message that began it comes again.
-            self.departures.delete(client)
+            self.departures.delete_state(client)
             return
         self._carry_on(self._new_session(store))
 

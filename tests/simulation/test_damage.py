@@ -1,5 +1,6 @@
 """Letters that are replayed, databases that are damaged, uploads that stop: runs end in order."""
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from booksan.inspection import failures as failures_at
 from booksan.messages import Message
 from booksan.spec import Spec
 from booksan.stages.books import Popularity
+from booksan.stages.operator import Place
 from booksan.state.client import database_path
 from booksan.transport.base import Outgoing
 from booksan.worker import failures
@@ -145,6 +147,34 @@ def test_a_client_with_too_many_letters_has_failed_for_good(
     assert worker is not None
     assert worker.store.is_failed("one")
     assert world.answers("two") == OTHER.answers
+    leave(world)
+
+
+def test_a_letter_outlives_a_restart_of_a_worker_that_could_not_even_begin(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with hosts of different versions: the fix is a restart, then the letter is replayed."""
+    begin = Popularity.__init__
+
+    def refuse(operator: Popularity, place: Place, db: sqlite3.Connection) -> None:
+        if place.spec.client == "one":
+            raise ValueError("another version")
+        begin(operator, place, db)
+
+    monkeypatch.setattr(Popularity, "__init__", refuse)
+    world = poisoned(make_world)
+    world.drain()
+    while not letters(world):
+        world._step()
+    monkeypatch.setattr(Popularity, "__init__", begin)
+    worker = world._life("q3-join.0")
+    assert worker is not None
+    world._bury("q3-join.0", worker)
+    world.drain()
+    replay(world)
+    to_the_end(world)
+    assert world.failure("one") is None
+    assert world.answers("one") == DATA.answers
     leave(world)
 
 
