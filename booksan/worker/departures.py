@@ -3,17 +3,19 @@
 import errno
 import sqlite3
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
-from booksan.messages import Control, Message, control_message, encode
-from booksan.spec import HOME
+from booksan.errors import MessageError
+from booksan.messages import Control, Message, control_message, decode, encode
+from booksan.spec import HOME, Spec
 from booksan.stages.datasets import dataset_named
 from booksan.stages.graph import queue_name
 from booksan.state.client import ClientStore, database_path
 from booksan.state.database import delete_database
 from booksan.worker.environment import is_environment
 from booksan.worker.failures import Failures
+from booksan.worker.letters import letter_path
 from booksan.worker.publisher import Publisher
 from booksan.worker.shard import Shard
 
@@ -57,6 +59,10 @@ class Departures:
             overdue = self._overdue(path, now)
             if overdue is not None:
                 self.leave(overdue)
+        for client in sorted(self._store.clients_with_letters()):
+            spec = self._spec_of_letters(client)
+            if spec is not None and spec.expires <= now:
+                self.leave(control_message(spec, "gateway/none", Control.GONE, how="expired"))
         for client, expires in self._store.failed_until(now):
             self._store.bury(client, "expired", expires, [])
             self.delete(client)
@@ -99,6 +105,18 @@ class Departures:
                 since = store.idle_since()
                 if since is not None and since + spec.idle <= now:
                     return control_message(spec, "gateway/none", Control.RELEASE, how="idle")
+        return None
+
+    def _spec_of_letters(self, client: str) -> Spec | None:
+        """Of a client that has letters here and no database, which would tell its expiry."""
+        shard = self._shard
+        if database_path(shard.root, client, shard.stage, shard.number).exists():
+            return None
+        for letter in self._store.letters_of(client):
+            path = letter_path(shard.root, shard.stage, shard.number, letter)
+            # A person may have removed it.
+            with suppress(FileNotFoundError, MessageError):
+                return decode(path.read_bytes()).spec
         return None
 
     def _open(self, path: Path) -> ClientStore | None:

@@ -10,7 +10,7 @@ import pytest
 from booksan.inspection import failures as failures_at
 from booksan.messages import Message
 from booksan.spec import Spec
-from booksan.stages.books import Popularity
+from booksan.stages.books import Popularity, TitleFilter
 from booksan.stages.operator import Place
 from booksan.state.client import database_path
 from booksan.transport.base import Outgoing
@@ -266,6 +266,23 @@ def test_an_upload_that_stops_is_given_up_everywhere(idler: World) -> None:
     idler.views["one"].close()
     assert list((idler.root / "clients").iterdir()) == []
     assert idler.views["one"].how_gone() == "idle"
+
+
+def test_letters_of_a_shard_without_a_database_end_with_their_client(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(operator: TitleFilter, message: Message) -> object:
+        raise ValueError("cannot filter this")
+
+    monkeypatch.setattr(TitleFilter, "transform", refuse)
+    world = halfway(make_world)
+    assert letters(world)
+    tick(world)
+    assert letters(world)
+    world.now = DATA.spec("one", shards(1)).expires + 1
+    tick(world)
+    assert letters(world) == []
+    assert world._life("q1-filter.0").store.clients_with_letters() == set()  # type: ignore[union-attr]
 
 
 def test_a_run_whose_upload_is_complete_is_never_idle(idler: World) -> None:
