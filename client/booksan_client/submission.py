@@ -100,7 +100,9 @@ class Submission:
     def _create(self) -> Status:
         columns = {each.source.name: each.header.names for each in self.plan.inputs}
         status, begun = self.api.create(self.plan.dataset.name, self.plan.params, columns)
-        if begun and self.state.ticket is not None:
+        known = self.state.ticket
+        # That it was begun just now may have been the answer to a try that nobody heard of.
+        if known is not None and (begun or status.ticket != known):
             self.display.note("the server has lost the run; sending everything again")
             self.directory.forget_journals()
         self.state.ticket = status.ticket

@@ -1,6 +1,7 @@
 """A gateway that only pretends: real sockets, runs in memory, and faults on order."""
 
 import gzip
+import itertools
 import json
 import threading
 from collections.abc import Callable
@@ -68,6 +69,8 @@ class Run:
     failed: str | None = None
     gone: str | None = None
     stalled: Any = None
+    #: A run that is begun anew has another ticket.
+    number: int = field(default_factory=itertools.count().__next__)
 
     def source(self, name: str) -> dict[str, Any]:
         have, length = self.batches.get(name, {}), self.ends.get(name)
@@ -96,7 +99,7 @@ class Run:
             "state": "uploading" if state == "working" and uploading else state,
             "failed": self.failed,
             "expires": 2**31,
-            "ticket": f"ticket of {id}",
+            "ticket": f"ticket {self.number} of {id}",
             "permits": {"nests": "n"} | ({"eggs": "e"} if sources["nests"]["complete"] else {}),
             "sources": sources,
             "answers": {"q1": {"rows": 2, "complete": done}},

@@ -180,7 +180,7 @@ def test_every_request_carries_the_ticket_and_the_secret_that_nobody_else_may_re
     assert len(secret) >= 43
     for seen in user.gateway.puts:
         assert seen.headers["booksan-secret"] == secret
-        assert seen.headers["booksan-ticket"] == f"ticket of {user.id}"
+        assert seen.headers["booksan-ticket"] == user.run.status(user.id)["ticket"]
         assert seen.headers["booksan-permit"] == ("e" if "/eggs/" in seen.path else "n")
     ended = user.submit()
     assert secret not in ended.out + ended.err
@@ -305,6 +305,32 @@ def test_a_server_that_lost_the_run_gets_everything_again(user: User) -> None:
     user.gateway.runs.clear()
     gate.opened.set()
     user.gateway.fault = lambda seen: None
+    ended = user.submit()
+    assert ended.code == 0, ended.err
+    assert "the server has lost the run" in ended.err
+    user.check_answers()
+
+
+def test_a_server_that_lost_the_run_gets_everything_again_though_its_answer_is_lost(
+    user: User,
+) -> None:
+    """The run is begun anew, and nobody hears of it: the next try finds it there."""
+    gate = Gate(5)
+    user.gateway.fault = gate
+    with user.process() as process:
+        until(lambda: gate.waiting == 4)
+        process.kill()
+    user.gateway.runs.clear()
+    gate.opened.set()
+
+    def unheard(seen: Seen) -> Answer | None:
+        if seen.method == "POST" and seen.path == "/v1/clients":
+            user.gateway.fault = lambda seen: None
+            user.gateway.answer(seen)
+            return Answer(0)
+        return None
+
+    user.gateway.fault = unheard
     ended = user.submit()
     assert ended.code == 0, ended.err
     assert "the server has lost the run" in ended.err
