@@ -72,7 +72,7 @@ def _why_not(data_dir: Path) -> str | None:
     holder = _holder(data_dir)
     if holder is not None:
         age = time.time() - (data_dir / HOST_LOCK).stat().st_mtime
-        return f"process {holder} was just started" if age < YOUNG else None
+        return f"process {holder} was just started" if 0 <= age < YOUNG else None
     status = read_status(data_dir)
     if status is None:
         return None
