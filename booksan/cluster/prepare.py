@@ -30,6 +30,7 @@ from booksan.supervisor.config import (
 )
 from booksan.supervisor.handle import with_package
 from booksan.supervisor.revive import STOPPED_FILE
+from booksan.supervisor.status import STATUS_FILE
 from booksan.topology.model import Address, ShardName, Topology
 from booksan.transport import check_address, masked
 from booksan.transport.spool_files import queue_files, try_lock
@@ -79,7 +80,9 @@ def prepare(setup: HostSetup) -> None:
     if setup.listen is not None:
         _write_gateway(setup, setup.listen)
         workers.append(GATEWAY)
-    (setup.data_dir / STOPPED_FILE).unlink(missing_ok=True)
+    # What tells that an earlier life ended for good would keep this one from being revived.
+    for name in (STATUS_FILE, STOPPED_FILE):
+        (setup.data_dir / name).unlink(missing_ok=True)
     write_config(
         setup.data_dir, HostConfig(tuple(workers), election=_election(setup), name=setup.name)
     )

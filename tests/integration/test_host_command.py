@@ -18,6 +18,9 @@ from booksan.state.client import ClientStore, database_path
 from booksan.state.database import transaction
 from booksan.state.shard import ShardStore
 from booksan.supervisor.config import read_config
+from booksan.supervisor.revive import _why_not
+from booksan.supervisor.states import EXIT_CANNOT_START, HostState
+from booksan.supervisor.status import HostStatus, write_status
 from tests.acceptance.command import Place, wait_until
 from tests.integration.hosts import command, place_for_hosts, read_json
 
@@ -147,6 +150,19 @@ def test_a_host_of_a_topology_gets_its_shards_and_a_gateway_that_knows_the_other
     assert gateway.gateways == {"beta": "http://127.0.0.1:7302", "gamma": "http://127.0.0.1:7303"}
     assert gateway.shards["q5-sentiment"] == 2
     assert setup.queues == "amqp://127.0.0.1:5672/#three"
+
+
+@pytest.mark.parametrize(("ended", "code"), [("stopped", None), ("failed", EXIT_CANNOT_START)])
+def test_a_host_that_is_killed_as_it_starts_is_revived_however_its_last_life_ended(
+    state: Path, ended: str, code: int | None
+) -> None:
+    setup = setup_of("three", "alpha")
+    prepare(setup)
+    write_status(setup.data_dir, HostStatus(1, HostState(ended), 0, (), None, code))
+    assert _why_not(setup.data_dir) is not None
+    # Started again, and killed before its first report.
+    prepare(setup)
+    assert _why_not(setup.data_dir) is None
 
 
 def test_picked_shards_keep_the_numbers_of_the_topology(state: Path) -> None:
