@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from booksan.errors import MessageError
+from booksan_client.cutter import BATCH_LINES
 from booksan_client.grammar import MAX_RECORD, Grammar, content_end, grammar
 
 NUL = "contains a NUL byte"
@@ -18,6 +20,10 @@ NOT_UTF8 = "not UTF-8"
 #: Characters and power of ten of a number beyond which exact arithmetic would be a burden.
 MAX_NUMBER_CHARACTERS = 400
 MAX_EXPONENT = 400
+
+#: Records of a batch that are taken one by one, or whose numbers are none: each costs far more
+#: than the bytes that it has. Our own client sends a quarter of that at most.
+MAX_ODD = 4 * BATCH_LINES
 
 _BOM = b"\xef\xbb\xbf"
 #: One unreadable record costs the fast way for so many bytes.
@@ -84,6 +90,7 @@ class _Sorter:
         self._width = width
         self._rules = rules
         self._index = 0
+        self._odd = 0
         self.plain: list[bytes] = []
         self.rows: list[int] = []
         self.rejected: dict[int, str] = {}
@@ -111,6 +118,9 @@ class _Sorter:
         return start
 
     def _record(self, record: bytes, error: str | None) -> None:
+        self._odd += 1
+        if self._odd > MAX_ODD:
+            raise _too_odd()
         reason = error or _content_error(record)
         values = [] if reason else self._rules.fields(record)
         if not reason and len(values) == self._width:
@@ -166,10 +176,17 @@ def _wrong_numbers(frame: pl.DataFrame, numbers: Sequence[str]) -> dict[int, str
     for name in numbers:
         text = pl.col(name)
         usable = text.str.contains(_USABLE_NUMBER) & (text.str.len_bytes() <= MAX_NUMBER_CHARACTERS)
-        for row, value in frame.filter((text != "") & ~usable).select("row", name).iter_rows():
+        odd = frame.filter((text != "") & ~usable).select("row", name)
+        if odd.height > MAX_ODD:
+            raise _too_odd()
+        for row, value in odd.iter_rows():
             fault = "is out of range" if _NUMBER.fullmatch(value) else "is not a number"
             wrong.setdefault(row, f"{name} {fault}: {_shown(value)}")
     return wrong
+
+
+def _too_odd() -> MessageError:
+    return MessageError(f"over {MAX_ODD} records of the batch are not plain: send smaller batches")
 
 
 def _shown(value: str) -> str:

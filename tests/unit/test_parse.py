@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from booksan.errors import MessageError
 from booksan.gateway import parse as parse_module
 from booksan.gateway.parse import Parsed, parse
 from booksan_client.cutter import Cutter
@@ -261,3 +262,16 @@ def test_the_public_reviews_are_read_as_csv_reader_reads_them() -> None:
     result = parse(data, header, header, ["review/score"])
     assert result.rejected == []
     assert result.frame.drop("row").rows() == [tuple(row) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("record", "numbers"), [(b"x\n", ()), (b"x,y\n", ("c0",))], ids=["width", "number"]
+)
+def test_a_batch_of_very_many_bad_records_is_refused_before_it_costs_much(
+    record: bytes, numbers: tuple[str, ...]
+) -> None:
+    """Eight megabytes of them would take a gigabyte and most of a minute."""
+    with patch.object(parse_module, "MAX_ODD", 1000):
+        assert len(parse(record * 1000, names(2), names(2), numbers).rejected) == 1000
+        with pytest.raises(MessageError, match="send smaller batches"):
+            parse(record * 1001, names(2), names(2), numbers)
