@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from booksan.errors import UsageError
+from booksan.errors import StateError, UsageError
 from booksan.events import HOST_VARIABLE
 from booksan.pulse import Pulses
 from booksan.supervisor.child import Nursery
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parent_fd = 0 if options.with_parent else None
     try:
         company = _company(config, data_dir)
-    except UsageError as error:
+    except (StateError, UsageError) as error:
         log("host", f"cannot start: {error}")
         _report_failure(data_dir, str(error))
         return EXIT_CANNOT_START
