@@ -52,6 +52,8 @@ BIND_PAUSE = 0.1
 DRAIN_SECONDS = 4
 #: Seconds between two tries to say where it listens.
 ANNOUNCE_SECONDS = 2.0
+#: Seconds after which a thread lets another have Python's lock.
+SWITCH_SECONDS = 0.0005
 #: Seconds between two signs of life.
 PULSE_SECONDS = 1.0
 #: Connections that wait to be accepted.
@@ -69,6 +71,8 @@ class Server(uvicorn.Server):
 def run(data_dir: Path, stage: str, shard: int) -> int:
     """The entry that the supervisor calls in the forked child."""
     logs.set_up(f"{stage}.{shard}")
+    # Threads that parse must not keep the one that reads from the network waiting.
+    sys.setswitchinterval(SWITCH_SECONDS)
     # Their warnings are about clients that send nonsense, or leave in the middle of an answer.
     for name in ("uvicorn.error", "asyncio"):
         logging.getLogger(name).setLevel(logging.ERROR)
