@@ -23,6 +23,8 @@ from booksan_client.upload import upload, upload_again
 
 #: Seconds between two looks at everything but the server while something is waited for.
 LOOK = 0.1
+#: Seconds until what a stalled run lacks is sent once more.
+HELP_AGAIN = 120.0
 
 
 class Display(AnswerDisplay, Protocol):
@@ -77,7 +79,7 @@ class Submission:
         self._settled = settled
         self._judged: Status | None = None
         self._stall_told = -math.inf
-        self._stall_helped = -math.inf
+        self._help_at = -math.inf
         self._collector = None
         if plan.out is not None:
             self._collector = Collector(self.api, plan.out, plan.format, display, look)
@@ -199,19 +201,27 @@ class Submission:
             self._help(status)
 
     def _help(self, status: Status) -> None:
-        """Sends again what the server lacks; once for each stretch of standing still."""
+        """Tells of it once for each stretch of standing still; sends again what a stage lacks."""
         assert status.stalled is not None
         now = time.monotonic()
         if now - self._stall_told >= status.stalled.seconds:
             self._stall_told = now
             self.display.note(status.stalled.words())
-        if now - self._stall_helped < status.stalled.seconds:
+        if now < self._help_at:
             return
         for each in self.plan.inputs:
-            numbers = _lost(status, each.source.name)
+            name = each.source.name
+            length = status.source(name).of_batches
+            places = [one for one in status.stalled.where if one["sender"] == f"gateway/{name}"]
+            numbers = set(status.source(name).missing).union(*(one["missing"] for one in places))
+            if length is None or not (places or numbers):
+                continue
+            # What was sent may get lost as well.
+            self._help_at = time.monotonic() + HELP_AGAIN
+            if any(one["of_batches"] is None for one in places):
+                self._end(name, length)
             if numbers:
-                self._stall_helped = now
-                self._send_again(each, numbers)
+                self._send_again(each, sorted(numbers))
 
     def _send_again(self, each: Input, numbers: Sequence[int]) -> None:
         name = each.source.name
@@ -225,14 +235,3 @@ class Submission:
             )
         self.summary.resent += count
         self.display.note(f"sent {count} missing batches of {name} again")
-
-
-def _lost(status: Status, source: str) -> list[int]:
-    """Batches that were taken and that somebody lacks; of an upload under way nothing is lost."""
-    if status.stalled is None or status.source(source).of_batches is None:
-        return []
-    numbers = set(status.source(source).missing)
-    for place in status.stalled.where:
-        if place["sender"] == f"gateway/{source}":
-            numbers |= set(place["missing"])
-    return sorted(numbers)

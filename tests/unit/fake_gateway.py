@@ -69,6 +69,8 @@ class Run:
     failed: str | None = None
     gone: str | None = None
     stalled: Any = None
+    #: All has been sent, but a stage is not done.
+    waits: bool = False
     #: A run that is begun anew has another ticket.
     number: int = field(default_factory=itertools.count().__next__)
 
@@ -88,7 +90,7 @@ class Run:
 
     def status(self, id: str) -> dict[str, Any]:
         sources = {name: self.source(name) for name in ("nests", "eggs")}
-        done = all(each["complete"] for each in sources.values())
+        done = all(each["complete"] for each in sources.values()) and not self.waits
         uploading = any(each["of_batches"] is None for each in sources.values())
         state = "failed" if self.failed else "done" if done else "working"
         found = {

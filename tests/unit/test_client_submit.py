@@ -360,6 +360,29 @@ def test_batches_that_got_lost_are_sent_again_when_the_run_is_stalled(
     user.check_answers()
 
 
+def test_an_end_that_a_stage_lacks_is_sent_again_when_the_run_is_stalled(
+    user: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("booksan_client.follow.STAGES", 0.05)
+    ends: list[str] = []
+
+    def lose(seen: Seen) -> Answer | None:
+        """The home has the end; a stage, and so the answer, waits for it."""
+        if seen.path.endswith("/eggs/end"):
+            ends.append(seen.path)
+            place = {"stage": "q1-sum", "shard": 0, "sender": "gateway/eggs", "batches": EGGS}
+            place |= {"of_batches": None, "missing": []}
+            user.run.stalled = {"seconds": 130, "where": [place]} if len(ends) == 1 else None
+            user.run.waits = len(ends) == 1
+        return None
+
+    user.gateway.fault = lose
+    ended = user.submit()
+    assert ended.code == 0, ended.err
+    assert len(ends) == 2
+    user.check_answers()
+
+
 def test_rejected_rows_are_listed_and_too_many_end_the_run(user: User) -> None:
     user.eggs.write_text("Nest,Size\nbad\nwren,1\n")
     ended = user.submit("--max-rejected", "0")
