@@ -5,8 +5,9 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple, TypeVar
+from weakref import WeakValueDictionary
 
 from starlette.requests import Request
 
@@ -29,6 +30,8 @@ TICKET_HEADER = "Booksan-Ticket"
 PERMIT_HEADER = "Booksan-Permit"
 #: Bodies that are received or held at once; the others wait without being read.
 BODIES = 32
+#: Of one client: the others shall find a place though it sends many and slowly.
+CLIENT_BODIES = 8
 #: Batches that are parsed and published at once. polars leaves Python's lock only in parts.
 PARSERS = 4
 #: Seconds between two looks at full queues: the first, and the longest.
@@ -43,6 +46,30 @@ class Pass(NamedTuple):
     spec: Spec
     ticket: str
     permit: str
+
+
+class Turns:
+    """Who may send a body now."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._all = asyncio.Semaphore(BODIES)
+        #: Of each client, as long as one of its requests is there.
+        self._own: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
+
+    @asynccontextmanager
+    async def of(self, client: str) -> AsyncIterator[None]:
+        own = self._own.get(client) or asyncio.Semaphore(CLIENT_BODIES)
+        self._own[client] = own
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    await stack.enter_async_context(own)
+                    await stack.enter_async_context(self._all)
+            except TimeoutError:
+                text = "too many batches at once; send it again later"
+                raise Problem(503, "busy", text) from None
+            yield
 
 
 class Batches:
@@ -64,7 +91,7 @@ class Batches:
         self._parsers = ThreadPoolExecutor(PARSERS, "parse")
         #: Short questions to the queues; batches in work must not keep them waiting.
         self._askers = ThreadPoolExecutor(2, "room")
-        self._bodies = asyncio.Semaphore(BODIES)
+        self._turns = Turns(config.room_seconds)
         #: When queues were last found to be full: many who wait need not all look.
         self._full: dict[tuple[str, ...], float] = {}
 
@@ -72,7 +99,7 @@ class Batches:
         """Nothing of the body is read before there is room for it in the queues."""
         decoder_of(request)
         await self._wait_for_room(admitted.spec, source)
-        async with self._turn():
+        async with self._turns.of(admitted.spec.client):
             config = self._config
             body = await read_body(request, config.max_batch_bytes, config.body_seconds)
             return await self._in_thread(
@@ -165,18 +192,6 @@ class Batches:
         else:
             self._full[queues] = time.monotonic()
         return room
-
-    @asynccontextmanager
-    async def _turn(self) -> AsyncIterator[None]:
-        try:
-            async with asyncio.timeout(self._config.room_seconds):
-                await self._bodies.acquire()
-        except TimeoutError:
-            raise Problem(503, "busy", "too many batches at once; send it again later") from None
-        try:
-            yield
-        finally:
-            self._bodies.release()
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._parsers, work)
