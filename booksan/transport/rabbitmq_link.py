@@ -6,6 +6,7 @@ touched in that thread only; other threads hand it functions and wait for future
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -15,6 +16,7 @@ from pika.adapters.select_connection import IOLoop, SelectConnection
 from pika.exceptions import AMQPError, ConnectionBlockedTimeout
 
 from booksan.errors import TransportError
+from booksan.pulse import beat
 from booksan.transport.rabbitmq_address import BrokerAddress
 
 T = TypeVar("T")
@@ -28,6 +30,8 @@ CONNECT_SECONDS = 8.0
 BLOCKED_SECONDS = 60.0
 #: Seconds for any other answer of the broker: longer than an alarm may last.
 ANSWER_SECONDS = 75.0
+#: Seconds between two signs of life of a worker that waits: its supervisor is less patient.
+PULSE = 5.0
 #: Seconds for an orderly end. A broker under an alarm does not even read that we want one.
 CLOSE_SECONDS = 3.0
 
@@ -81,15 +85,19 @@ class Link:
     ) -> T:
         """There is no limit as long as the progress changes within each period of seconds."""
         seconds = ANSWER_SECONDS if seconds is None else seconds
-        seen = progress()
+        seen, deadline = progress(), time.monotonic() + seconds
         try:
             while True:
+                # Who waits for a broker does not hang, however long an alarm lasts.
+                beat()
                 try:
-                    return future.result(seconds)
+                    return future.result(max(0.0, min(PULSE, deadline - time.monotonic())))
                 except TimeoutError:
+                    if time.monotonic() < deadline:
+                        continue
                     if progress() == seen:
                         raise self._give_up(seconds) from None
-                    seen = progress()
+                    seen, deadline = progress(), time.monotonic() + seconds
         finally:
             with self._lock:
                 self._waiting.discard(future)
