@@ -1,5 +1,6 @@
 """The paths of the gateway: those of runs, and those about the service itself."""
 
+import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,12 +36,16 @@ class About:
         self._service = service
         self._document = document(service.config)
         self._health: tuple[float, str] = (0.0, "")
+        self._looking = asyncio.Lock()
 
     async def health(self, request: Request) -> Response:
-        moment, status = self._health
-        if not status or time.monotonic() - moment > HEALTH_SECONDS:
-            status = await self._service.homes.run(self._look_at_health)
-            self._health = (time.monotonic(), status)
+        # One look for all who ask: when the broker is silent a look takes long, and whoever asks
+        # about a run needs the threads.
+        async with self._looking:
+            moment, status = self._health
+            if not status or time.monotonic() - moment > HEALTH_SECONDS:
+                status = await self._service.homes.run(self._look_at_health)
+                self._health = (time.monotonic(), status)
         host = self._service.config.host
         body = {"status": status, "host": host, "version": booksan.__version__}
         return json_answer(body, 200 if status == "ok" else 503)
