@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from booksan.cluster.processes import is_alive
 from booksan.cluster.record import HostRecord
 from booksan.errors import BooksanError
 from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, last_line
@@ -28,12 +27,15 @@ class Starting:
 
 def waits_for(host: Starting) -> str | None:
     """What the host still lacks, None when it is at work; BooksanError when it has failed."""
-    process, data_dir = host.record.process, Path(host.record.data_dir)
+    data_dir = Path(host.record.data_dir)
+    # A leader may have been quicker to start it: then the process that was started here has ended.
+    process = host.record.supervisor()
+    pids = [one.pid for one in (host.record.process, process) if one is not None]
     status = read_status(data_dir)
-    mine = status if status is not None and process and status.pid == process.pid else None
+    mine = status if status is not None and status.pid in pids else None
     if mine is not None and mine.error:
         raise BooksanError(f"host {host.name} cannot start: {mine.error} (see {data_dir / LOGS})")
-    if not is_alive(process):
+    if process is None:
         words = last_line(data_dir / LOGS / SUPERVISOR_LOG, host.log_offset)
         raise BooksanError(f"host {host.name} ended: {words} (see {data_dir / LOGS})")
     if mine is None or mine.state is not HostState.RUNNING:
