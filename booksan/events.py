@@ -6,6 +6,7 @@ minute, and a quiet system says nothing.
 
 import json
 import os
+import select
 import time
 from contextlib import suppress
 
@@ -16,8 +17,13 @@ HOST_VARIABLE = "BOOKSAN_HOST"
 def write(
     event: str, *, worker: str | None = None, client: str | None = None, trace: str | None = None
 ) -> None:
-    """One event on stderr; a full disk or a reader that is gone must not end the host."""
+    """One event on stderr; a full disk or a reader that is gone must not end the host.
+
+    A reader that does not read must not hold it up either: what it has no room for is left out.
+    """
     with suppress(OSError):
+        if not select.select([], [2], [], 0)[1]:
+            return
         os.write(2, line(event, worker=worker, client=client, trace=trace).encode())
 
 
