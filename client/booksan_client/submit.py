@@ -179,7 +179,7 @@ class _Submit:
         try:
             summary = submission.to_the_end()
         except RunGone as error:
-            earlier = _collected_earlier(state, plan, error)
+            earlier = _collected_earlier(state, plan)
             if earlier is None:
                 directory.remove()
                 raise _gone(state, error) from error
@@ -260,9 +260,12 @@ def _described(api: Api, name: str) -> Dataset:
         raise
 
 
-def _collected_earlier(state: ClientState, plan: Plan, error: RunGone) -> Summary | None:
-    """What an earlier command had collected before it was ended; None if that is not there."""
-    if error.how != "done" or state.phase != "collected" or state.summary is None:
+def _collected_earlier(state: ClientState, plan: Plan) -> Summary | None:
+    """What had been collected before the run was gone, however it went; None if that is not there.
+
+    The answers are written before anything else can happen to the run: they are whole and right.
+    """
+    if state.phase != "collected" or state.summary is None:
         return None
     summary = Summary(**state.summary)
     written = [Path(path) for path in summary.files.values()]

@@ -277,12 +277,13 @@ def test_a_run_that_failed_is_told_again_until_a_new_one_is_begun(user: User) ->
     assert not user.leftovers
 
 
+@pytest.mark.parametrize("how", ["done", "expired", "cancelled"])
 def test_an_end_between_the_answers_and_the_acknowledgement_asks_for_no_second_run(
-    user: User,
+    user: User, how: str
 ) -> None:
     def lost(seen: Seen) -> Answer | None:
         if seen.path.endswith("/acknowledge"):
-            user.run.gone = "done"
+            user.run.gone = how
             return error(403, "lost")
         return None
 
@@ -294,6 +295,18 @@ def test_an_end_between_the_answers_and_the_acknowledgement_asks_for_no_second_r
     assert ended.document["answers"] == {"q1": 2}
     assert "the answers had been written already" in ended.err
     assert not user.leftovers
+
+
+def test_answers_that_are_written_count_though_the_server_lost_the_run_before_it_heard_so(
+    user: User,
+) -> None:
+    def lost(seen: Seen) -> Answer | None:
+        return error(404, "unknown_client") if seen.path.endswith("/acknowledge") else None
+
+    user.gateway.fault = lost
+    ended = user.submit()
+    assert ended.code == 0, ended.err
+    user.check_answers()
 
 
 def test_a_server_that_lost_the_run_gets_everything_again(user: User) -> None:
