@@ -97,6 +97,7 @@ class Handler:
         """A pure function of each message: no database, ends are passed on as they are."""
         outgoing: list[tuple[str, bytes]] = []
         for message in messages:
+            beat()
             place = self._place(message.spec)
             if message.kind is Kind.END:
                 end = encode(end_message(message.spec, place.sender, message.seq))

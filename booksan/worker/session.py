@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from booksan.files import sync_directory
 from booksan.messages import Control, Kind, Message, control_message, encode, end_message
 from booksan.partition import bodies, body_digest, partition
+from booksan.pulse import beat
 from booksan.spec import HOME
 from booksan.stages.graph import Keyed, queue_name
 from booksan.stages.operator import Place, Stateful
@@ -48,10 +49,7 @@ class Session:
     def take(self, messages: Sequence[Message]) -> None:
         """Handles batches, ends and controls in one transaction; repeats change nothing."""
         new = self._new(messages)
-        prepared = [
-            self.operator.prepare(message) if message.kind is Kind.BATCH else None
-            for message in new
-        ]
+        prepared = [self._prepared(message) for message in new]
         self.crash("computed")
         if not new:
             return
@@ -98,6 +96,11 @@ class Session:
             for message in _without_copies(messages)
             if message.kind is Kind.CONTROL or self.store.judge(message) is Verdict.NEW
         ]
+
+    def _prepared(self, message: Message) -> object:
+        """The costly part: a group of long texts takes longer than a worker may be silent."""
+        beat()
+        return self.operator.prepare(message) if message.kind is Kind.BATCH else None
 
     def _apply(self, message: Message, prepared: object) -> None:
         if message.kind is Kind.CONTROL:

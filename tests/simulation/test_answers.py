@@ -4,6 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from booksan import pulse
+from booksan.messages import Message
+from booksan.pulse import Pulses
+from booksan.stages.books import Sentiment, TitleFilter
 from tests.simulation.data import Sample, sample, shards
 from tests.simulation.world import World
 
@@ -82,3 +86,28 @@ def test_a_released_client_leaves_nothing_but_tombstones(
     world.transport.publish(old)
     world.drain()
     assert list((world.root / "clients").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "work"), [(Sentiment, "prepare"), (TitleFilter, "transform")], ids=["q5", "q1"]
+)
+def test_a_worker_gives_a_sign_of_life_before_each_message(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, operator: type, work: str
+) -> None:
+    """A group of messages can take longer than a supervisor bears silence."""
+    pulses = Pulses(1)
+    monkeypatch.setattr(pulse._Own, "pulses", pulses)
+    beats: list[float] = []
+    original = getattr(operator, work)
+
+    def watched(self: object, message: Message) -> object:
+        beats.append(pulses.last(0))
+        return original(self, message)
+
+    monkeypatch.setattr(operator, work, watched)
+    data = sample(1, books=40, reviews=40, batch_bytes=500)
+    world = make_world(1)
+    world.add_client(data.spec("one", shards(1)), data.batches)
+    world.run()
+    assert len(beats) > 5
+    assert len(set(beats)) == len(beats)
