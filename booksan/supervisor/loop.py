@@ -96,6 +96,9 @@ class Supervisor:
         if not stop:
             return
         self._stop_requests += 1
+        # Also one that is giving up, and would be revived, is stopped for good by this.
+        if self._company is not None:
+            self._company.leave()
         self._drain(signal.Signals(min(stop)).name)
         if self._stop_requests > 1:
             self._kill_at = time.monotonic()
@@ -178,7 +181,7 @@ class Supervisor:
         if self._draining:
             return
         log("host", f"draining: {reason}")
-        # A host that broke down wants to be revived; one that is stopped, or cannot start, not.
+        # A host that broke down wants to be revived; one that is to end, or cannot start, not.
         if self._company is not None and self._exit_code in (0, EXIT_CANNOT_START):
             self._company.leave()
         self._state = HostState.DRAINING

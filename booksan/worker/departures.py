@@ -123,7 +123,7 @@ class Departures:
         """One database that cannot be read must not stop the shard."""
         try:
             return ClientStore.open(path, synchronous=self._shard.settings.synchronous)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, MessageError) as error:
             if is_environment(error):
                 raise
             client = path.parent.name
