@@ -2,15 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import httpx
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from booksan.gateway.access import CLUSTER_HEADER, OPERATOR_HEADER, SECRET_HEADER, Caller
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.errors import Problem, tell
+
+if TYPE_CHECKING:
+    import httpx
 
 #: Seconds to reach another gateway, and to wait for its next bytes: longer than the longest poll.
 CONNECT_SECONDS = 5.0
@@ -28,12 +31,21 @@ class Neighbours:
     def __init__(self, config: GatewayConfig, cluster: str) -> None:
         self._gateways = config.gateways
         self._cluster = cluster
-        limits = httpx.Limits(max_connections=config.max_connections, max_keepalive_connections=32)
+        self._most = config.max_connections
+
+    @cached_property
+    def _http(self) -> "httpx.AsyncClient":
+        """Made when a neighbour is first asked: a host that is alone need not load it."""
+        import httpx
+
+        limits = httpx.Limits(max_connections=self._most, max_keepalive_connections=32)
         timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS)
-        self._http = httpx.AsyncClient(trust_env=False, timeout=timeout, limits=limits)
+        return httpx.AsyncClient(trust_env=False, timeout=timeout, limits=limits)
 
     async def forward(self, request: Request, caller: Caller, url: str, body: bytes) -> Response:
         """The answer of the gateway at this URL, as it comes."""
+        import httpx
+
         headers = self._headers(caller)
         headers |= {k: request.headers[k] for k in _PASSED_ON if k in request.headers}
         path = request.scope["raw_path"].decode()
@@ -51,8 +63,10 @@ class Neighbours:
 
     async def ask(
         self, caller: Caller, url: str, path: str, headers: dict[str, str] | None = None
-    ) -> httpx.Response:
+    ) -> "httpx.Response":
         """The answer to a GET; Problem if the gateway cannot be reached."""
+        import httpx
+
         try:
             return await self._http.get(url + path, headers=self._headers(caller) | (headers or {}))
         except httpx.HTTPError as error:
@@ -66,6 +80,8 @@ class Neighbours:
             yield host, answer
 
     async def _ask_one(self, host: str, path: str) -> Any | None:
+        import httpx
+
         try:
             answer = await self._http.get(
                 self._gateways[host] + path,
@@ -77,7 +93,8 @@ class Neighbours:
             return None
 
     async def close(self) -> None:
-        await self._http.aclose()
+        if "_http" in vars(self):
+            await self._http.aclose()
 
     def _headers(self, caller: Caller) -> dict[str, str]:
         headers = {CLUSTER_HEADER: self._cluster, "Accept-Encoding": "identity"}
@@ -88,7 +105,7 @@ class Neighbours:
         return headers
 
 
-async def _content(answer: httpx.Response) -> AsyncIterator[bytes]:
+async def _content(answer: "httpx.Response") -> AsyncIterator[bytes]:
     try:
         async for piece in answer.aiter_raw():
             yield piece
