@@ -1,6 +1,5 @@
 """Processes that are not our children, told apart from later ones that got the same pid."""
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from typing import NamedTuple
 
 import psutil
 
-from booksan.supervisor.locks import HOST_LOCK
+from booksan.supervisor.locks import supervisor_pid
 
 #: The variable by which the processes of a cluster are known to be of its directory.
 MARK = "BOOKSAN_CLUSTER"
@@ -85,19 +84,8 @@ def wait_gone(processes: Collection[ProcessId], seconds: float) -> list[ProcessI
 
 def supervisor_of(data_dir: Path) -> ProcessId | None:
     """Whoever holds the lock of a data directory, whichever way it was started."""
-    try:
-        descriptor = os.open(data_dir / HOST_LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        # Shared: two who look at once do not see each other.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.read(descriptor, 32).decode(errors="replace").strip()
-        return identify(int(text)) if text.isdecimal() else None
-    finally:
-        os.close(descriptor)
-    return None
+    pid = supervisor_pid(data_dir)
+    return None if pid is None else identify(pid)
 
 
 def marked(directory: Path) -> list[ProcessId]:

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -16,6 +15,7 @@ from typing import Any
 from booksan.errors import UsageError
 from booksan.files import write_atomically
 from booksan.spec import ParamValue
+from booksan_client.files import take_lock
 
 _RUN_FILE = "run.json"
 _LOCK_FILE = "run.lock"
@@ -145,7 +145,7 @@ class Workspace:
         """A lock that was removed while it was being taken, at the end of a run, is no lock."""
         while True:
             self.path.mkdir(parents=True, exist_ok=True)
-            lock = _take_lock(self.path)
+            lock = take_lock(self.path / _LOCK_FILE)
             if lock is not None:
                 return lock
 
@@ -171,23 +171,6 @@ class Workspace:
                 shutil.rmtree(entry)
             else:
                 entry.unlink()
-
-
-def _take_lock(path: Path) -> int | None:
-    """The lock of a directory; None if the directory went meanwhile."""
-    try:
-        lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock).st_nlink:
-            return lock
-    except BaseException:
-        os.close(lock)
-        raise
-    os.close(lock)
-    return None
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -228,7 +211,7 @@ def _is_of_no_use(found: dict[str, Any] | None, identity: Identity, now: float) 
 
 
 def _remove_unlocked(path: Path) -> None:
-    lock = _take_lock(path)
+    lock = take_lock(path / _LOCK_FILE)
     if lock is not None:
         try:
             shutil.rmtree(path)

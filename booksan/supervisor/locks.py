@@ -66,6 +66,36 @@ def workers_alive(data_dir: Path) -> bool:
     return False
 
 
+def supervisor_pid(data_dir: Path) -> int | None:
+    """The supervisor that has the directory, dead ones excluded: their locks are free."""
+    try:
+        descriptor = os.open(data_dir / HOST_LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        # Shared: two who look at once do not see each other.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.read(descriptor, 32).decode(errors="replace").strip()
+        return int(text) if text.isdecimal() and _has_open(int(text), descriptor) else None
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def _has_open(pid: int, descriptor: int) -> bool:
+    """Between its lock and its pid in the file, the pid is that of an earlier supervisor, which by
+    now may be anybody's."""
+    if not Path("/proc/self/fd").is_dir():
+        return True
+    with suppress(OSError):
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                if os.path.samestat(file.stat(), os.fstat(descriptor)):
+                    return True
+    return False
+
+
 def _holder(data_dir: Path) -> str:
     with suppress(OSError):
         pid = (data_dir / HOST_LOCK).read_text(encoding="utf-8").strip()

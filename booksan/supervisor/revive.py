@@ -14,7 +14,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from booksan.supervisor.locks import GENERATION_TIMEOUT, HOST_LOCK, workers_alive
+from booksan.supervisor.locks import (
+    GENERATION_TIMEOUT,
+    HOST_LOCK,
+    supervisor_pid,
+    workers_alive,
+)
 from booksan.supervisor.logs import log
 from booksan.supervisor.states import EXIT_CANNOT_START, HostState
 from booksan.supervisor.status import read_status
@@ -69,7 +74,7 @@ def revive(data_dir: Path) -> int:
 def _why_not(data_dir: Path) -> str | None:
     if (data_dir / STOPPED_FILE).exists():
         return "the host was stopped"
-    holder = _holder(data_dir)
+    holder = supervisor_pid(data_dir)
     if holder is not None:
         age = time.time() - (data_dir / HOST_LOCK).stat().st_mtime
         return f"process {holder} was just started" if 0 <= age < YOUNG else None
@@ -83,40 +88,11 @@ def _why_not(data_dir: Path) -> str | None:
     return None
 
 
-def _holder(data_dir: Path) -> int | None:
-    """The supervisor that has the directory, dead ones excluded: their locks are free."""
-    try:
-        descriptor = os.open(data_dir / HOST_LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.read(descriptor, 32).decode(errors="replace").strip()
-        return int(text) if text.isdecimal() and _has_open(int(text), descriptor) else None
-    finally:
-        os.close(descriptor)
-    return None
-
-
-def _has_open(pid: int, descriptor: int) -> bool:
-    """Between its lock and its pid in the file, the pid is that of an earlier supervisor, which by
-    now may be anybody's."""
-    if not Path("/proc/self/fd").is_dir():
-        return True
-    with suppress(OSError):
-        for file in Path(f"/proc/{pid}/fd").iterdir():
-            with suppress(OSError):
-                if os.path.samestat(file.stat(), os.fstat(descriptor)):
-                    return True
-    return False
-
-
 def _end(data_dir: Path) -> None:
     """Kill before start: a stopped or hanging supervisor cannot be asked. Workers die with it."""
     deadline = time.monotonic() + GENERATION_TIMEOUT
     while time.monotonic() < deadline:
-        holder = _holder(data_dir)
+        holder = supervisor_pid(data_dir)
         if holder is None and not workers_alive(data_dir):
             return
         if holder is not None:
@@ -142,7 +118,7 @@ def _start(data_dir: Path) -> None:
 def _wait_for_lock(data_dir: Path, process: "subprocess.Popen[bytes]") -> None:
     """Until the new one can be found by its lock: whoever stops the host waits for this process."""
     deadline = time.monotonic() + GENERATION_TIMEOUT
-    while _holder(data_dir) is None and process.poll() is None:
+    while supervisor_pid(data_dir) is None and process.poll() is None:
         if time.monotonic() > deadline:
             break
         time.sleep(_LOOK_AGAIN)

@@ -1,5 +1,6 @@
 """Files that are whole or not there, and names in directories that last."""
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,3 +56,20 @@ def check_directory(path: Path, refuse: Callable[[str], Exception]) -> None:
         raise refuse(f"{path}: {place} is not a directory; name another one with --out")
     if not os.access(place, os.W_OK | os.X_OK):
         raise refuse(f"{path}: {place} is not writable; name another one with --out")
+
+
+def take_lock(path: Path) -> int | None:
+    """The lock in a directory, BlockingIOError if another has it; None if it went meanwhile."""
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(lock).st_nlink:
+            return lock
+    except BaseException:
+        os.close(lock)
+        raise
+    os.close(lock)
+    return None

@@ -1,6 +1,5 @@
 """What a client keeps on disk, so that the same command goes on where a killed one was."""
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,7 +14,7 @@ from typing import Any, Self
 
 from booksan_client.credentials import new_secret
 from booksan_client.errors import UsageError
-from booksan_client.files import write_private
+from booksan_client.files import take_lock, write_private
 
 _STATE_FILE = "client.json"
 _LOCK_FILE = "client.lock"
@@ -107,7 +106,7 @@ class ClientDirectory(StateDirectory):
         while True:
             _make_private(path)
             try:
-                lock = _take_lock(path)
+                lock = take_lock(path / _LOCK_FILE)
             except BlockingIOError:
                 raise UsageError(
                     f"another booksan is working on this client in {path}; wait for it or stop it"
@@ -167,20 +166,3 @@ def _make_private(path: Path) -> None:
         raise UsageError(
             f"{path} cannot be made: {error.strerror}; name another place with XDG_STATE_HOME"
         ) from None
-
-
-def _take_lock(path: Path) -> int | None:
-    """The lock of a directory; None if the directory went meanwhile."""
-    try:
-        lock = os.open(path / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except FileNotFoundError:
-        return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock).st_nlink:
-            return lock
-    except BaseException:
-        os.close(lock)
-        raise
-    os.close(lock)
-    return None
