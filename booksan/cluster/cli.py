@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from booksan.errors import UsageError
+from booksan.supervisor.config import Revival
 
 app = typer.Typer(
     no_args_is_help=True, help="Runs all hosts of a topology on this machine, in the background."
@@ -77,12 +78,21 @@ def host(
             show_default="as in the topology",
         ),
     ] = None,
+    revival: Annotated[
+        Revival,
+        typer.Option(
+            help="How this host brings others back when it leads: process (those of `cluster up`), "
+            "docker (containers of its Compose project), none."
+        ),
+    ] = Revival.PROCESS,
 ) -> None:
     """Runs one host of a topology until SIGTERM or Ctrl-C, which finish what is in hand."""
     from booksan.cluster.host import HostRequest, host_command
 
     host_command(
-        HostRequest(config, name, stages, data_dir, gateway, listen, secret_file, queues_file)
+        HostRequest(
+            config, name, stages, data_dir, gateway, listen, secret_file, queues_file, revival
+        )
     )
 
 
