@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 from collections.abc import Mapping
 from ipaddress import ip_address
@@ -18,7 +19,10 @@ from booksan.supervisor.logs import log
 
 #: Seconds between two look-ups: while somebody is missing, and while all is well.
 _SOON, _LATER = 1.0, 5.0
-#: Seconds that a look-up may take.
+#: Seconds after which the child answers with what it knows by then: the name of a host that is down
+#: can take longer than all others.
+_ENOUGH = 3.0
+#: Seconds after which the child is ended, should it hang.
 _LONGEST = 10
 _SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM)
 
@@ -131,10 +135,26 @@ def _look_up(names: list[str], family: socket.AddressFamily, writer: int) -> NoR
         signal.alarm(_LONGEST)
         os.closerange(3, writer)
         os.closerange(writer + 1, max(writer + 1, os.sysconf("SC_OPEN_MAX")))
-        found = {name: host for name in names if (host := _resolved(name, family))}
-        os.write(writer, json.dumps(found).encode())
+        os.write(writer, json.dumps(_look_up_all(names, family)).encode())
     finally:
         os._exit(0)
+
+
+def _look_up_all(names: list[str], family: socket.AddressFamily) -> dict[str, str]:
+    found: dict[str, str] = {}
+
+    def put(name: str) -> None:
+        host = _resolved(name, family)
+        if host is not None:
+            found[name] = host
+
+    threads = [threading.Thread(target=put, args=(name,), daemon=True) for name in names]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + _ENOUGH
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return dict(found)
 
 
 def _resolved(name: str, family: socket.AddressFamily) -> str | None:

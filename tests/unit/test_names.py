@@ -59,15 +59,27 @@ def test_a_name_that_is_unknown_is_tried_again_and_a_new_address_is_told_once(
         assert lookup(found) == told
 
 
-def test_a_lookup_that_takes_long_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(names, "_LONGEST", 1)
-    monkeypatch.setattr(names, "_resolved", lambda *_: time.sleep(PATIENCE))
-    found = Names({2: ("beta", 7400)}, socket.AF_INET)
+def slow_for_beta(name: str, _family: socket.AddressFamily) -> str | None:
+    if name == "beta":
+        time.sleep(PATIENCE)
+    return "10.0.0.3"
+
+
+def test_a_name_that_takes_long_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "_ENOUGH", 1.0)
+    monkeypatch.setattr(names, "_resolved", slow_for_beta)
+    found = Names({2: ("beta", 7400), 3: ("gamma", 7400)}, socket.AF_INET)
     began = time.monotonic()
     assert found.turn(missing=True) == {}
     assert found.turn(missing=True) == {}
     assert time.monotonic() - began < 1
-    assert lookup(found) == {}
+    assert lookup(found) == {3: ("10.0.0.3", 7400)}
+
+
+def test_a_lookup_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(names, "_LONGEST", 1)
+    monkeypatch.setattr(names, "_look_up_all", lambda *_: time.sleep(PATIENCE))
+    assert lookup(Names({2: ("beta", 7400)}, socket.AF_INET)) == {}
 
 
 def test_a_host_that_is_known_by_a_name_listens_everywhere() -> None:
