@@ -1,8 +1,10 @@
 """Hosts in containers on a real engine: `make test-docker`."""
 
+import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -67,6 +69,15 @@ def test_the_supervisor_is_process_1_without_privileges(project: Project) -> Non
     found = run("docker", "exec", project.container("alpha"), "cat", "/proc/1/cmdline")
     assert "booksan.supervisor" in found
     assert run("docker", "exec", project.container("alpha"), "id", "-u").strip() == "10001"
+
+
+def test_the_status_tells_who_leads(project: Project) -> None:
+    words = [sys.executable, "-m", "booksan", "cluster", "status", "--compose", project.name]
+    wait_until(lambda: json.loads(run(*words, "--json", check=False))["leader"] == "gamma")
+    found = json.loads(run(*words, "--json"))
+    assert found["running"]
+    assert [host["name"] for host in found["hosts"]] == list(HOSTS)
+    assert all(worker["state"] == "running" for h in found["hosts"] for worker in h["workers"])
 
 
 def test_killed_hosts_and_a_killed_broker_come_back_and_the_answers_are_the_same(
