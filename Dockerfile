@@ -1,17 +1,24 @@
 # A host of booksan, or a client. Three layers on the base: the libraries, the code, the user's place.
 # For a build without network put the wheels of all libraries into wheels/ (scripts/docker does).
+# The builder has the same Python as the base, and may have more tools; none of them stay.
 ARG BASE=python:3.11-slim
+ARG BUILDER=python:3.11
 
-FROM ${BASE} AS libraries
+FROM ${BUILDER} AS libraries
+USER 0:0
 # The file that is always there lets the copy succeed when there are no wheels.
 COPY pyproject.toml wheels* /wheels/
-# pip stays behind in this stage; what it installs goes on.
+# pip stays behind in this stage, and so do the tests and the symbols of libraries.
 RUN python3 -m venv /tools && python3 -m venv --without-pip /opt/booksan \
     && python3 -c "import tomllib; found = tomllib.load(open('/wheels/pyproject.toml', 'rb'))['project']; \
 print('\n'.join(found['dependencies'] + found['optional-dependencies']['docker']))" >/wheels/needed.txt \
     && if ls /wheels/*.whl >/dev/null 2>&1; then offline="--no-index --find-links /wheels"; fi \
     && /tools/bin/pip --python /opt/booksan/bin/python --disable-pip-version-check \
         install --no-cache-dir ${offline:-} -r /wheels/needed.txt \
+    && rm -rf /opt/booksan/lib/python3*/site-packages/pip /opt/booksan/bin/pip* \
+    && find /opt/booksan -type d -name tests -prune -exec rm -rf {} + \
+    && if command -v strip >/dev/null; then \
+        find /opt/booksan -name '*.so*' -type f -exec strip --strip-unneeded {} + ; fi \
     && printf '#!/bin/sh\nexec /opt/booksan/bin/python -m booksan "$@"\n' >/opt/booksan/bin/booksan \
     && chmod 755 /opt/booksan/bin/booksan
 
