@@ -52,7 +52,7 @@ def kill_process(project: Project, service: str) -> None:
 def test_the_image_is_small_and_holds_no_secret(project: Project) -> None:
     size = int(run("docker", "image", "inspect", "-f", "{{.Size}}", IMAGE))
     show(f"the image has {size / 1e6:.0f} MB")
-    assert size < 600e6
+    assert size < 400e6
     told = run("docker", "history", "--no-trunc", IMAGE) + run("docker", "image", "inspect", IMAGE)
     seen = run("docker", "inspect", project.container("alpha"))
     assert "BOOKSAN_SECRET" not in told
