@@ -8,7 +8,8 @@ FROM ${BUILDER} AS libraries
 USER 0:0
 # The file that is always there lets the copy succeed when there are no wheels.
 COPY pyproject.toml wheels* /wheels/
-# pip stays behind in this stage, and so do the tests and the symbols of libraries.
+# pip stays behind in this stage, and so do the tests and the symbols of libraries. Those of
+# numpy are broken by strip, so only the two large ones are touched.
 RUN python3 -m venv /tools && python3 -m venv --without-pip /opt/booksan \
     && python3 -c "import tomllib; found = tomllib.load(open('/wheels/pyproject.toml', 'rb'))['project']; \
 print('\n'.join(found['dependencies'] + found['optional-dependencies']['docker']))" >/wheels/needed.txt \
@@ -18,7 +19,9 @@ print('\n'.join(found['dependencies'] + found['optional-dependencies']['docker']
     && rm -rf /opt/booksan/lib/python3*/site-packages/pip /opt/booksan/bin/pip* \
     && find /opt/booksan -type d -name tests -prune -exec rm -rf {} + \
     && if command -v strip >/dev/null; then \
-        find /opt/booksan -name '*.so*' -type f -exec strip --strip-unneeded {} + ; fi \
+        find /opt/booksan/lib/python3*/site-packages/*polars* /opt/booksan/lib/python3*/site-packages/zstandard \
+            -name '*.so' -type f -exec strip --strip-unneeded {} + ; fi \
+    && /opt/booksan/bin/python -c 'import docker, numpy, polars, zstandard; polars.DataFrame({"a": [1]})' \
     && printf '#!/bin/sh\nexec /opt/booksan/bin/python -m booksan "$@"\n' >/opt/booksan/bin/booksan \
     && chmod 755 /opt/booksan/bin/booksan
 
