@@ -19,10 +19,13 @@ demo: .venv/ready  ## Generates a small data set and answers the five queries
 
 test: .venv/ready  ## All tests that fit into a quarter of an hour
 	@scripts/rabbitmq
-	@$(PY) -m pytest -m 'not soak' -n 2 --dist worksteal
+	@$(PY) -m pytest -m 'not soak and not docker' -n 2 --dist worksteal
 
 soak: .venv/ready  ## The long ones: every pair of crashes, clusters under fire, thousands of texts
 	@$(PY) -m pytest -m soak -n 2 --dist worksteal -s
+
+test-docker: .venv/ready  ## Containers on a real engine; skipped with the reason where there is none
+	@scripts/docker $(PY) -m pytest -m docker -s tests/docker
 
 lint: .venv/ready  ## Format, lint and types
 	@$(PY) -m ruff format --check .
@@ -40,4 +43,4 @@ clean:  ## Removes what the other targets made
 	rm -rf .venv $(DEMO) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help venv demo test soak lint format bench clean
+.PHONY: help venv demo test test-docker soak lint format bench clean

@@ -3,12 +3,14 @@
 import json
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from booksan.errors import UsageError
+from booksan.supervisor.config import Revival
 
 app = typer.Typer(
     no_args_is_help=True, help="Runs all hosts of a topology on this machine, in the background."
@@ -77,12 +79,21 @@ def host(
             show_default="as in the topology",
         ),
     ] = None,
+    revival: Annotated[
+        Revival,
+        typer.Option(
+            help="How this host brings others back when it leads: process (those of `cluster up`), "
+            "docker (containers of its Compose project), none."
+        ),
+    ] = Revival.PROCESS,
 ) -> None:
     """Runs one host of a topology until SIGTERM or Ctrl-C, which finish what is in hand."""
     from booksan.cluster.host import HostRequest, host_command
 
     host_command(
-        HostRequest(config, name, stages, data_dir, gateway, listen, secret_file, queues_file)
+        HostRequest(
+            config, name, stages, data_dir, gateway, listen, secret_file, queues_file, revival
+        )
     )
 
 
@@ -129,21 +140,40 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Go on showing it until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     data_dir: DataDir = None,
+    compose: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROJECT",
+            help="The containers of this Compose project instead; by the command docker.",
+            show_default="none",
+        ),
+    ] = None,
 ) -> None:
     """Shows hosts, leader, workers and queues. Exit code 0: all of it runs; 3: not all."""
-    from booksan.cluster.status import full_status
     from booksan.cluster.table import watch_cluster
 
-    directory = existing_cluster(config, data_dir)
-    found = full_status(directory)
+    where, look = _cluster_to_look_at(config, data_dir, compose)
+    found = look()
     if found is None:
-        typer.echo(f"booksan: no cluster in {directory}", err=True)
+        typer.echo(f"booksan: no cluster in {where}", err=True)
         raise typer.Exit(EXIT_NOT_RUNNING)
     if watch and not as_json:
-        watch_cluster(lambda: full_status(directory))
+        watch_cluster(look)
         return
     _print(found, as_json=as_json)
     raise typer.Exit(0 if found["running"] else EXIT_NOT_RUNNING)
+
+
+def _cluster_to_look_at(
+    config: str | None, data_dir: Path | None, compose: str | None
+) -> tuple[str, Callable[[], dict[str, Any] | None]]:
+    from booksan.cluster.containers import containers_status
+    from booksan.cluster.status import full_status
+
+    if compose is not None:
+        return f"the Compose project {compose}", lambda: containers_status(compose)
+    directory = existing_cluster(config, data_dir)
+    return str(directory), lambda: full_status(directory)
 
 
 @app.command()

@@ -14,6 +14,7 @@ from booksan.topology.model import QueuesKind, Topology
 QUEUES = "BOOKSAN_QUEUES"
 TOKEN = "BOOKSAN_TOKEN"
 OPERATOR_TOKEN = "BOOKSAN_OPERATOR_TOKEN"
+SECRET = "BOOKSAN_SECRET"
 SECRET_FILE = "BOOKSAN_SECRET_FILE"
 TOKENS = (TOKEN, OPERATOR_TOKEN)
 
@@ -36,12 +37,19 @@ def read_token(env: Mapping[str, str], name: str) -> str | None:
 
 def read_secret(env: Mapping[str, str], file: Path | None) -> bytes | None:
     """The cluster's secret if the user gives one; the bytes of the file as they are."""
+    if env.get(SECRET):
+        if file or env.get(SECRET_FILE):
+            raise UsageError(f"{SECRET} and a file with the secret are both given; leave out one")
+        return _long_enough(env[SECRET].encode(), SECRET)
     named = file or (Path(env[SECRET_FILE]) if env.get(SECRET_FILE) else None)
     if named is None:
         return None
-    secret = _read(named, "--secret-file" if file else SECRET_FILE)
+    return _long_enough(_read(named, "--secret-file" if file else SECRET_FILE), str(named))
+
+
+def _long_enough(secret: bytes, where: str) -> bytes:
     if len(secret) < _LEAST_SECRET:
-        raise UsageError(f"the secret in {named} is short; it needs {_LEAST_SECRET} bytes or more")
+        raise UsageError(f"the secret in {where} is short; it needs {_LEAST_SECRET} bytes or more")
     return secret
 
 

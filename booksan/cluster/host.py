@@ -1,6 +1,7 @@
 """`booksan host`: prepares a data directory, then becomes the supervisor."""
 
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,8 @@ from booksan.cluster.places import hosts_directory, make_private
 from booksan.cluster.prepare import HostSetup, host_environment, prepare, supervisor_command
 from booksan.errors import UsageError
 from booksan.spec import HOME
+from booksan.supervisor.config import Revival
+from booksan.supervisor.wakeup import STOP_SIGNALS
 from booksan.topology.files import load_topology
 from booksan.topology.model import Address, HostPlan, ShardName, Topology
 from booksan.topology.parse import NAME, RESERVED, parse_address
@@ -33,10 +36,12 @@ class HostRequest:
     listen: str | None
     secret_file: Path | None
     queues_file: Path | None
+    revival: Revival = Revival.PROCESS
 
 
 def host_command(request: HostRequest) -> NoReturn:
     """The supervisor takes this process over, so that it has its pid and gets its signals."""
+    _keep_signals()
     setup = host_setup(request)
     env = host_environment(os.environ, setup.queues)
     prepare(setup)
@@ -57,9 +62,17 @@ def host_setup(request: HostRequest) -> HostSetup:
     secret = read_secret(os.environ, request.secret_file) or shared_secret(topology, shared)
     queues = queues_address(topology, os.environ, request.queues_file, shared / "spool")
     data_dir = (request.data_dir or shared / name).absolute()
+    listen = _listen(request, plan, shards)
     return HostSetup(
-        topology, name, shards, data_dir, _listen(request, plan, shards), secret, queues
+        topology, name, shards, data_dir, listen, secret, queues, revival=request.revival
     )
+
+
+def _keep_signals() -> None:
+    """Process 1 of a container is deaf to signals that it does not catch, so a stop would be lost
+    that comes before the supervisor listens. Blocked ones wait for it."""
+    if os.getpid() == 1:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
 
 
 def _plan(topology: Topology, request: HostRequest) -> HostPlan | None:

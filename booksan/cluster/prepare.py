@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from booksan.cluster.credentials import (
     OPERATOR_TOKEN,
     QUEUES,
+    SECRET,
     SECRET_FILE,
     TOKEN,
     TOKENS,
@@ -25,13 +26,14 @@ from booksan.supervisor.config import (
     ElectionConfig,
     HostConfig,
     Peer,
+    Revival,
     WorkerSpec,
     write_config,
 )
 from booksan.supervisor.handle import with_package
 from booksan.supervisor.revive import STOPPED_FILE
 from booksan.supervisor.status import STATUS_FILE
-from booksan.topology.model import Address, ShardName, Topology
+from booksan.topology.model import Address, HostPlan, ShardName, Topology
 from booksan.transport import check_address, masked
 from booksan.transport.spool_files import queue_files, try_lock
 
@@ -60,6 +62,8 @@ class HostSetup:
     queues: str
     #: Data directories of the other hosts, by name, if this one can start them again.
     neighbours: Mapping[str, Path] = field(default_factory=dict)
+    #: How the others are brought back, if this one leads.
+    revival: Revival = Revival.PROCESS
 
     def __repr__(self) -> str:
         return f"HostSetup({self.name!r}, {self.data_dir})"
@@ -100,14 +104,22 @@ def _election(setup: HostSetup) -> ElectionConfig | None:
         plan.id,
         (plan.address.host, plan.address.port),
         {host.name: Peer(host.id, (host.address.host, host.address.port)) for host in others},
-        {name: str(data_dir) for name, data_dir in setup.neighbours.items()},
+        _revivable(setup, others),
+        setup.revival,
     )
+
+
+def _revivable(setup: HostSetup, others: list[HostPlan]) -> dict[str, str]:
+    if setup.revival is Revival.DOCKER:
+        # A host in a container is a service of its own name.
+        return {host.name: host.name for host in others}
+    return {name: str(data_dir) for name, data_dir in setup.neighbours.items()}
 
 
 def host_environment(env: Mapping[str, str], queues: str) -> dict[str, str]:
     """What a supervisor and its children see: secrets read from files, and how to find booksan."""
     tokens = {name: token for name in TOKENS if (token := read_token(env, name))}
-    files = {f"{TOKEN}_FILE", f"{OPERATOR_TOKEN}_FILE", SECRET_FILE}
+    files = {f"{TOKEN}_FILE", f"{OPERATOR_TOKEN}_FILE", SECRET, SECRET_FILE}
     rest = {name: value for name, value in env.items() if name not in files}
     return with_package({**rest, **_ONE_THREAD, **tokens, QUEUES: queues})
 

@@ -25,7 +25,7 @@ def cluster_status(directory: Path, record: ClusterRecord) -> dict[str, Any]:
     return {
         "name": record.name,
         "running": running,
-        **_leader(hosts),
+        **leader_of(hosts),
         "queues": record.queues,
         "broker": kept,
         "hosts": hosts,
@@ -62,11 +62,11 @@ def _host(name: str, record: HostRecord) -> dict[str, Any]:
         "data_dir": record.data_dir,
         "follows": mine.leader if mine else None,
         "term": mine.term if mine else None,
-        "workers": _workers(mine),
+        "workers": workers_of(mine),
     }
 
 
-def _leader(hosts: list[dict[str, Any]]) -> dict[str, Any]:
+def leader_of(hosts: list[dict[str, Any]]) -> dict[str, Any]:
     """The one that says of itself that it leads; the highest term if two do."""
     leading = [host for host in hosts if host["follows"] == host["name"]]
     found = max(leading, key=lambda host: _term(host["term"]), default=None)
@@ -88,7 +88,7 @@ def _state(mine: HostStatus | None, report: HostStatus | None, *, alive: bool) -
     return report.state if report.state in (HostState.STOPPED, HostState.FAILED) else DEAD
 
 
-def _workers(mine: HostStatus | None) -> list[dict[str, Any]]:
+def workers_of(mine: HostStatus | None) -> list[dict[str, Any]]:
     if mine is None:
         return []
     return [

@@ -1,5 +1,6 @@
 """The other hosts, as the supervisor's loop sees them: who leads, who is silent, who is revived."""
 
+import socket
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from booksan.supervisor.election.actions import (
 )
 from booksan.supervisor.election.shell import ElectionShell, Event
 from booksan.supervisor.logs import log
+from booksan.supervisor.names import Names, is_numeric, listening
 from booksan.supervisor.reviver import Reviver, make_reviver
 
 
@@ -31,35 +33,36 @@ class Company:
         self._config = config
         self._names = {peer.id: name for name, peer in config.peers.items()}
         self._names[config.id] = config.name
-        self._shell = ElectionShell(
-            config.id,
-            config.listen,
-            {peer.id: peer.address for peer in config.peers.values()},
-            secret,
-            data_dir,
-        )
-        self._reviver: Reviver = make_reviver(config.revival)
+        addresses = {peer.id: peer.address for peer in config.peers.values()}
+        known = {id: one if is_numeric(one[0]) else None for id, one in addresses.items()}
+        bind = listening(config.listen)
+        self._shell = ElectionShell(config.id, bind, known, secret, data_dir)
+        self._lookups = Names(addresses, socket.AF_INET6 if ":" in bind[0] else socket.AF_INET)
+        self._reviver: Reviver = make_reviver(config, data_dir)
         #: Monotonic time at which each host was first missed.
         self._missed: dict[int, float] = {}
 
     @property
-    def fd(self) -> int:
-        return self._shell.fileno()
+    def fds(self) -> list[int]:
+        return [self._shell.fileno(), *self._lookups.fds]
 
     @property
     def due(self) -> float:
         """Monotonic time at which there is something to do."""
-        return time.monotonic() + self._shell.timeout()
+        return min(time.monotonic() + self._shell.timeout(), self._lookups.due)
 
     def turn(self) -> None:
         """Hear the others, and do what is due; never blocks."""
+        missing = bool(self._missed) or self._shell.machine.leader is None
+        for host, address in self._lookups.turn(missing=missing).items():
+            self._shell.set_address(host, address)
         for event in self._shell.turn():
             self._tell(event)
         self._revive()
 
     def reaped(self, pid: int, code: int) -> bool:
-        """A child of the supervisor has ended; True if it was one of a revival."""
-        return self._reviver.reaped(pid, code)
+        """A child of the supervisor has ended; True if it was one of ours."""
+        return self._lookups.reaped(pid) or self._reviver.reaped(pid, code)
 
     def leave(self) -> None:
         """SIGTERM ends leadership and revival at once; the others are told."""
@@ -68,6 +71,7 @@ class Company:
             self._tell(event)
 
     def close(self) -> None:
+        self._lookups.close()
         self._shell.close()
 
     def leading(self) -> Leading:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from enum import StrEnum
 from pathlib import Path
 
 from booksan.errors import BooksanError, UsageError
@@ -40,6 +41,14 @@ class Peer:
     address: Address
 
 
+class Revival(StrEnum):
+    """How the leader brings a host back."""
+
+    NONE = "none"
+    PROCESS = "process"
+    DOCKER = "docker"
+
+
 @dataclass(frozen=True)
 class ElectionConfig:
     """Who takes part in electing the leader, and how the leader brings hosts back."""
@@ -49,8 +58,10 @@ class ElectionConfig:
     listen: Address
     #: All other hosts by name.
     peers: Mapping[str, Peer]
-    #: The data directories of hosts on this machine, by name; without them nobody is revived.
+    #: By name, the data directories of hosts on this machine, or the services of the Compose
+    #: project whose containers they are; those without are not revived.
     revival: Mapping[str, str] = field(default_factory=dict)
+    by: Revival = Revival.PROCESS
 
 
 @dataclass(frozen=True)
@@ -126,6 +137,7 @@ def _election(found: object) -> ElectionConfig | None:
             _address(found["listen"]),
             peers,
             {str(name): str(path) for name, path in found["revival"].items()},
+            Revival(found.get("by", Revival.PROCESS)),
         )
     except (AssertionError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f'"election" is not as it should be: {error!r}.') from None

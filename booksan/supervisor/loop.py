@@ -76,7 +76,7 @@ class Supervisor:
         if self._parent_fd is not None:
             watched.append(self._parent_fd)
         if self._company is not None:
-            watched.append(self._company.fd)
+            watched += self._company.fds
         due = [worker.due for worker in self._workers if worker.state is WorkerState.WAITING]
         due += [at for at in (self._kill_at, self._publish_at, self._watch.due) if at is not None]
         if self._company is not None:

@@ -13,7 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from booksan.supervisor.config import ElectionConfig, Revival
 from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, log
+
+#: Of a host in a container: what its revivals of others said.
+REVIVAL_LOG = "revival.log"
 
 #: Seconds between two revivals of one host: first and longest. A host needs some to start, and one
 #: that dies again and again must not keep the leader busy.
@@ -149,5 +153,18 @@ def process_reviver(data_dirs: Mapping[str, str]) -> CommandReviver:
     )
 
 
-def make_reviver(data_dirs: Mapping[str, str]) -> Reviver:
-    return process_reviver(data_dirs) if data_dirs else NoReviver()
+def docker_reviver(services: Mapping[str, str], data_dir: Path) -> CommandReviver:
+    """For hosts in containers; `data_dir` is that of the leader, whose disk is its own."""
+    revive = [sys.executable, "-P", "-m", "booksan.supervisor.revive_docker"]
+    return CommandReviver(
+        {host: [*revive, service] for host, service in services.items()},
+        dict.fromkeys(services, data_dir / LOGS / REVIVAL_LOG),
+    )
+
+
+def make_reviver(config: ElectionConfig, data_dir: Path) -> Reviver:
+    if not config.revival or config.by is Revival.NONE:
+        return NoReviver()
+    if config.by is Revival.DOCKER:
+        return docker_reviver(config.revival, data_dir)
+    return process_reviver(config.revival)

@@ -48,7 +48,14 @@ def read_status(data_dir: Path) -> HostStatus | None:
     A host that was killed cannot say so: the report of a dead process stays as it was.
     """
     try:
-        found = json.loads((data_dir / STATUS_FILE).read_text(encoding="utf-8"))
+        return parse_status((data_dir / STATUS_FILE).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def parse_status(text: str) -> HostStatus | None:
+    try:
+        found = json.loads(text)
         workers = tuple(_worker(item) for item in found["workers"])
         state = HostState(found["state"])
         return HostStatus(
@@ -61,7 +68,7 @@ def read_status(data_dir: Path) -> HostStatus | None:
             found.get("leader"),
             found.get("term"),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 

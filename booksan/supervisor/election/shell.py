@@ -59,15 +59,18 @@ class ElectionShell:
         self,
         host: int,
         bind: Address,
-        peers: Mapping[int, Address],
+        peers: Mapping[int, Address | None],
         secret: bytes,
         data_dir: Path,
         timing: Timing | None = None,
     ) -> None:
-        """`peers`: all other hosts by id. The caller holds the lock on `data_dir`."""
+        """`peers`: all other hosts by id; None for one whose address is not known yet, see
+        `set_address`. The caller holds the lock on `data_dir`."""
         if not all(0 < one < 2**32 for one in (host, *peers)) or host in peers:
             raise UsageError(f"Host {host}: ids must be different numbers from 1 to 2**32 - 1.")
-        self._addresses = {one: _numeric(address) for one, address in peers.items()}
+        self._addresses = {
+            one: _numeric(address) for one, address in peers.items() if address is not None
+        }
         self._memory = Memory(data_dir)
         self._guard = Guard(self._memory.boot)
         self._codec = Codec(host, secret)
@@ -91,7 +94,7 @@ class ElectionShell:
         self._socket.close()
 
     def set_address(self, host: int, address: Address) -> None:
-        """A host was restarted elsewhere, and its name resolved anew."""
+        """The name of a host was looked up; it may have been restarted elsewhere."""
         self._addresses[host] = _numeric(address)
 
     def acts(self) -> bool:
@@ -156,6 +159,9 @@ class ElectionShell:
         return None
 
     def _send(self, to: int, message: Message) -> None:
+        # As good as lost while nobody knows where the host is.
+        if to not in self._addresses:
+            return
         data = self._codec.encode(to, message, self._guard.stamp(to))
         # Full buffers, no route, nobody there: the datagram is lost, as any may be.
         with suppress(OSError):

@@ -1,0 +1,126 @@
+"""`python -m booksan.supervisor.revive_docker SERVICE`: a host in a container is started again.
+
+The container is that of the service in the Compose project of the container that asks. Harmless
+when done twice: one that has just been started is left alone. The engine is never asked whether a
+host is alive: that the leader knows. It is asked how the container ended, since one that was
+stopped in order must stay so.
+"""
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from booksan.errors import BooksanError, UsageError
+from booksan.supervisor.logs import log
+from booksan.supervisor.states import EXIT_CANNOT_START
+
+PROJECT, SERVICE, ONE_OFF = (
+    f"com.docker.compose.{name}" for name in ("project", "service", "oneoff")
+)
+#: The project, for a host whose container has another name for itself than the engine has.
+PROJECT_VARIABLE = "BOOKSAN_COMPOSE_PROJECT"
+
+#: Seconds in which a container that was just started need not answer yet.
+YOUNG = 10.0
+#: Seconds for one question to the engine, and until a killed container must be gone.
+_ASK_SECONDS = 20
+#: Exit codes of a host that ended for good: in order, or because its configuration is wrong.
+FOR_GOOD = frozenset({0, UsageError.exit_code, EXIT_CANNOT_START})
+
+
+def main(arguments: Sequence[str]) -> int:
+    try:
+        # Only here: the supervisor itself, and hosts without Docker, do without the library.
+        import docker
+        import docker.errors
+        from requests import RequestException
+    except ImportError as error:
+        log("revival", f"needs the package docker: pip install 'booksan[docker]' ({error})")
+        return 1
+    try:
+        engine = docker.from_env(timeout=_ASK_SECONDS)
+        try:
+            revive(engine, arguments[0])
+        finally:
+            engine.close()
+    except (docker.errors.DockerException, RequestException, BooksanError) as error:
+        log("revival", f"cannot start {arguments[0]} again: {error}")
+        return 1
+    return 0
+
+
+def revive(engine: Any, service: str) -> None:
+    container = _container(engine, _project(engine), service)
+    state = container.attrs["State"]
+    reason = why_not(state, time.time())
+    if reason is not None:
+        log("revival", f"leaves {service}: {reason}")
+        return
+    if state["Status"] in ("running", "paused"):
+        _end(container, state["Status"])
+    container.start()
+    log("revival", f"started {service} again, container {container.short_id}")
+
+
+def why_not(state: Mapping[str, Any], now: float) -> str | None:
+    """Why a container must not be started again; None if it must. `state`: as inspected."""
+    status = state["Status"]
+    if status == "exited":
+        code = state["ExitCode"]
+        return f"it ended for good, with code {code}" if code in FOR_GOOD else None
+    if status == "running":
+        age = now - _seconds(state["StartedAt"])
+        return f"it was started {age:.1f} s ago" if 0 <= age < YOUNG else None
+    return None if status == "paused" else f"it is {status}"
+
+
+def _project(engine: Any) -> str:
+    named = os.environ.get(PROJECT_VARIABLE)
+    if named:
+        return named
+    me = engine.containers.get(socket.gethostname())
+    project = me.labels.get(PROJECT)
+    if not project:
+        raise BooksanError(f"this container is not one of Compose; set {PROJECT_VARIABLE}")
+    return str(project)
+
+
+def _container(engine: Any, project: str, service: str) -> Any:
+    labels = [f"{PROJECT}={project}", f"{SERVICE}={service}", f"{ONE_OFF}=False"]
+    found = engine.containers.list(all=True, filters={"label": labels})
+    if len(found) != 1:
+        raise BooksanError(
+            f"the project {project} has {len(found)} containers of the service, not one"
+        )
+    return found[0]
+
+
+def _end(container: Any, status: str) -> None:
+    """Kill before start: a paused or hanging one cannot be asked. Workers die with it."""
+    from docker.errors import APIError
+
+    log("revival", f"kills the old container, which is {status}")
+    try:
+        container.kill()
+    except APIError:
+        # It ended by itself just now, or the engine does not kill what is paused.
+        container.reload()
+        if container.status == "paused":
+            container.unpause()
+            container.kill()
+        elif container.status == "running":
+            raise
+    container.wait(timeout=_ASK_SECONDS)
+
+
+def _seconds(text: str) -> float:
+    """Of a time of the engine, which tells nanoseconds: more than Python reads."""
+    return datetime.fromisoformat(f"{text.partition('.')[0].rstrip('Z')}+00:00").timestamp()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
