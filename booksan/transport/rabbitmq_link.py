@@ -103,8 +103,10 @@ class Link:
                 self._waiting.discard(future)
 
     def abort(self, why: str) -> None:
-        """Ends the connection without a word to the broker."""
+        """Ends the connection without a word to the broker. From now on it counts as lost."""
         with self._lock:
+            if self.lost is None:
+                self.lost = why
             if not self._ended:
                 self._call(lambda: self._terminate(why))
 
