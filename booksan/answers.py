@@ -4,19 +4,25 @@ import csv
 import io
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from booksan.files import write_atomically
-from booksan.stages.graph import ColumnType, Query
+from booksan.stages.graph import Query
+from booksan.stages.kinds import ColumnType
 from booksan_client.files import existing as existing
 
 Row = tuple[Any, ...]
 
 #: Rows that are made into bytes at once: about a megabyte.
 CHUNK_ROWS = 10_000
+
+_NATIVE: Mapping[ColumnType, Callable[[str], Any]] = {
+    ColumnType.LIST: json.loads,
+    ColumnType.DECIMAL: float,
+}
 
 
 class Format(StrEnum):
@@ -54,10 +60,10 @@ def csv_chunks(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
 
 
 def native_rows(query: Query, rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Rows as dictionaries in which lists are lists."""
+    """Rows as dictionaries in which lists are lists and numbers are numbers."""
     return [
         {
-            name: json.loads(value) if kind is ColumnType.LIST else value
+            name: _NATIVE[kind](value) if kind in _NATIVE and value is not None else value
             for (name, kind), value in zip(query.columns.items(), row, strict=True)
         }
         for row in rows
@@ -82,6 +88,8 @@ def _parquet_bytes(query: Query, rows: Iterable[Row]) -> bytes:
         ColumnType.INTEGER: pl.Int64(),
         ColumnType.REAL: pl.Float64(),
         ColumnType.LIST: pl.List(pl.String),
+        ColumnType.DECIMAL: pl.Float64(),
+        ColumnType.DURATION: pl.String(),
     }
     schema = {name: types[kind] for name, kind in query.columns.items()}
     buffer = io.BytesIO()

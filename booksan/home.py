@@ -9,6 +9,7 @@ from typing import Any
 from booksan.inspection import first_gaps
 from booksan.spec import HOME, Spec, spec_from_json
 from booksan.stages.graph import Query
+from booksan.stages.table import answer_table
 from booksan.state.client import database_path
 from booksan.state.database import open_reader
 
@@ -76,9 +77,9 @@ class HomeView:
         self, query: Query, offset: int = 0, limit: int = -1
     ) -> Iterator[tuple[Any, ...]]:
         """The same, one by one, so that a long answer need not be held in memory."""
-        columns = ", ".join(f'"{name}"' for name in query.columns)
-        order = ", ".join(f'"{name}"' for name in query.sorted_by)
-        sql = f'SELECT {columns} FROM "{query.name}" ORDER BY {order} LIMIT ? OFFSET ?'
+        table = answer_table(query)
+        order = table.order(query.sorted_by)
+        sql = f'SELECT {table.selected} FROM "{table.name}" ORDER BY {order} LIMIT ? OFFSET ?'
         return self._ready().execute(sql, (limit, offset))
 
     def answer_count(self, query: Query) -> int:

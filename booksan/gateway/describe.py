@@ -10,6 +10,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     return {
         "name": dataset.name,
         "version": dataset.version,
+        "about": dataset.about,
         "sources": [_source(source) for source in dataset.sources],
         "params": [_param(param) for param in dataset.params],
         "queries": [_query(query) for query in dataset.queries],
@@ -22,6 +23,7 @@ def _source(source: Source) -> dict[str, Any]:
         "file_name": source.file_name,
         "needed": list(source.needed),
         "delimiter": source.delimiter.decode(),
+        "merged": {name: list(parts) for name, parts in source.merged.items()},
     }
 
 

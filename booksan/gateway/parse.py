@@ -4,24 +4,22 @@ The grammar decides what a record is. polars only splits records that the gramma
 to be plain, or that were rewritten to be; so the rows never depend on how a file was cut.
 """
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import polars as pl
 
 from booksan.errors import MessageError
+from booksan.stages.kinds import MAX_CHARACTERS, FieldKind
 from booksan_client.cutter import BATCH_LINES
 from booksan_client.grammar import MAX_RECORD, Grammar, content_end, grammar
 
 NUL = "contains a NUL byte"
 NOT_UTF8 = "not UTF-8"
+NO_KINDS: Mapping[str, FieldKind] = MappingProxyType({})
 
-#: Characters and power of ten of a number beyond which exact arithmetic would be a burden.
-MAX_NUMBER_CHARACTERS = 400
-MAX_EXPONENT = 400
-
-#: Records of a batch that are taken one by one, or whose numbers are none: each costs far more
+#: Records of a batch that are taken one by one, or whose values are odd: each costs far more
 #: than the bytes that it has. Our own client sends a quarter of that at most.
 MAX_ODD = 4 * BATCH_LINES
 
@@ -29,9 +27,6 @@ _BOM = b"\xef\xbb\xbf"
 #: One unreadable record costs the fast way for so many bytes.
 _PIECE_BYTES = 8 * 1024
 _SHOWN_CHARACTERS = 40
-_MANTISSA = r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)"
-_NUMBER = re.compile(rf" *{_MANTISSA}(?:[eE][+-]?[0-9]+)? *")
-_USABLE_NUMBER = rf"^ *{_MANTISSA}(?:[eE][+-]?0*(?:{MAX_EXPONENT}|[1-3]?[0-9]?[0-9]))? *$"
 
 
 class Parsed(NamedTuple):
@@ -50,12 +45,16 @@ def parse(
     data: bytes,
     header: Sequence[str],
     needed: Sequence[str],
-    numbers: Collection[str] = (),
+    kinds: Mapping[str, FieldKind] = NO_KINDS,
     delimiter: bytes = b",",
     *,
+    lacking: str = "",
     limit: int = MAX_RECORD,
 ) -> Parsed:
-    """Read the records of a batch; `header` names all columns, `numbers` the numeric ones."""
+    """Read the records of a batch; `header` names all columns, `kinds` those that are no text.
+
+    A field that is `lacking` is read as an empty one.
+    """
     rules = grammar(delimiter)
     columns = {name: header.index(name) for name in needed}
     rejected: dict[int, str] = {}
@@ -68,7 +67,10 @@ def parse(
         frame = _read(b"".join(sorter.plain), max(len(header), 2), columns, delimiter)
         frame = frame.with_columns(pl.Series("row", sorter.rows, pl.UInt32))
     count = frame.height + len(rejected)
-    wrong = _wrong_numbers(frame, [name for name in needed if name in numbers])
+    if lacking:
+        texts = pl.col(*needed)
+        frame = frame.with_columns(texts.replace(lacking, ""))
+    wrong = _wrong_fields(frame, {name: kinds[name] for name in needed if name in kinds})
     if wrong:
         frame = frame.filter(~pl.col("row").is_in(list(wrong)))
     return Parsed(frame, count, sorted((rejected | wrong).items()))
@@ -170,18 +172,19 @@ def _read(data: bytes, width: int, columns: dict[str, int], delimiter: bytes) ->
     )
 
 
-def _wrong_numbers(frame: pl.DataFrame, numbers: Sequence[str]) -> dict[int, str]:
-    """The rows in which one of these columns is neither empty nor a usable number."""
+def _wrong_fields(frame: pl.DataFrame, kinds: Mapping[str, FieldKind]) -> dict[int, str]:
+    """The rows in which one of these columns is neither empty nor of its kind."""
     wrong: dict[int, str] = {}
-    for name in numbers:
+    for name, kind in kinds.items():
         text = pl.col(name)
-        usable = text.str.contains(_USABLE_NUMBER) & (text.str.len_bytes() <= MAX_NUMBER_CHARACTERS)
-        odd = frame.filter((text != "") & ~usable).select("row", name)
+        usual = text.str.contains(kind.usual) & (text.str.len_bytes() <= MAX_CHARACTERS)
+        odd = frame.filter((text != "") & ~usual).select("row", name)
         if odd.height > MAX_ODD:
             raise _too_odd()
         for row, value in odd.iter_rows():
-            fault = "is out of range" if _NUMBER.fullmatch(value) else "is not a number"
-            wrong.setdefault(row, f"{name} {fault}: {_shown(value)}")
+            fault = kind.fault(value)
+            if fault is not None:
+                wrong.setdefault(row, f"{name} {fault}: {_shown(value)}")
     return wrong
 
 

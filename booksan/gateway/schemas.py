@@ -4,6 +4,7 @@ from typing import Any
 
 from booksan.gateway.parameters import MAX_NUMBER, NAME
 from booksan.spec import CLIENT_ID
+from booksan.stages.kinds import ColumnType
 
 Schema = dict[str, Any]
 
@@ -39,7 +40,7 @@ def ref(name: str) -> Schema:
 
 _PARAM: Schema = {"anyOf": [{"type": "number"}, TEXT]}
 _COLUMNS: Schema = {"anyOf": [array(TEXT), TEXT]}
-_KIND: Schema = {"type": "string", "enum": ["TEXT", "INTEGER", "REAL", "LIST"]}
+_KIND: Schema = {"type": "string", "enum": [kind.value for kind in ColumnType]}
 _HOW: Schema = {"type": "string", "description": "done, cancelled, expired or idle"}
 _STATE: Schema = {"type": "string", "enum": ["uploading", "working", "done", "failed"]}
 
@@ -101,8 +102,17 @@ _DATASET = obj(
     {
         "name": TEXT,
         "version": COUNT,
+        "about": TEXT,
         "sources": array(
-            obj({"name": TEXT, "file_name": TEXT, "needed": array(TEXT), "delimiter": TEXT})
+            obj(
+                {
+                    "name": TEXT,
+                    "file_name": TEXT,
+                    "needed": array(TEXT),
+                    "delimiter": TEXT,
+                    "merged": mapping(array(TEXT)),
+                }
+            )
         ),
         "params": array(
             obj(

@@ -82,7 +82,14 @@ class Gateway:
         dataset = dataset_named(spec.dataset)
         declared = dataset.source[source]
         header = spec.columns[source]
-        parsed = parse(data, header, declared.needed, declared.numbers, declared.delimiter)
+        parsed = parse(
+            data,
+            header,
+            declared.needed,
+            declared.kinds,
+            declared.delimiter,
+            lacking=declared.lacking,
+        )
         sender = f"gateway/{source}"
         digest = digest_of(spec.digest, sender, number, data)
         messages = numbered_messages(

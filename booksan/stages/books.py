@@ -1,29 +1,19 @@
 """The data set `books`: what its five queries need, who computes it, and who gets the answers."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
 import polars as pl
 
-from booksan.messages import Message, to_frame
 from booksan.sentiment import polarities
-from booksan.stages import exact
-from booksan.stages.graph import (
-    ColumnType,
-    Dataset,
-    Keyed,
-    Param,
-    Params,
-    Query,
-    Source,
-    Stage,
-)
-from booksan.stages.join import KeyedJoin, first_rows
+from booksan.spec import HOME
+from booksan.stages.columns import rounded
+from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, Stage
+from booksan.stages.kinds import ColumnType, FieldKind
 from booksan.stages.literals import elements
-from booksan.stages.operator import Piece, Stateful, Stateless
-from booksan.stages.results import Results
+from booksan.stages.operators import Filter, Group, Means, Percentile, Tally, Top, first_rows
+from booksan.stages.table import frame_of
 
 # -- from parsed rows to the stages ----------------------------------------------------------
 
@@ -50,14 +40,16 @@ def _participating(frame: pl.DataFrame) -> pl.DataFrame:
 
 def route_books(frame: pl.DataFrame, params: Params) -> Mapping[str, Keyed]:
     books = _participating(frame)
-    authors = books.select("year", author="authors").explode("author")
+    decades = books.select("authors", value=pl.col("year") // 10).explode("authors")
     of_years = pl.col("year").is_between(params["q3.from_year"], params["q3.to_year"])
     of_category = pl.col("categories").list.contains(pl.lit(params["q5.category"]))
     return {
         "q1-filter": Keyed(books.drop("row"), "title"),
         "q2-decades": Keyed(
-            authors.select("author", decade=pl.col("year") // 10).unique(maintain_order=True),
-            "author",
+            decades.select(key="authors", value=pl.col("value").cast(pl.String))
+            .unique(maintain_order=True)
+            .with_columns(n=pl.lit(1)),
+            "key",
         ),
         "q3-join": first_rows(books, "title", of_years, "authors"),
         "q5-sentiment": first_rows(books, "title", of_category),
@@ -66,232 +58,67 @@ def route_books(frame: pl.DataFrame, params: Params) -> Mapping[str, Keyed]:
 
 def route_reviews(frame: pl.DataFrame, params: Params) -> Mapping[str, Keyed]:
     reviews = frame.select(
-        title="Title", score=pl.col("review/score").str.strip_chars(" "), text="review/text"
-    ).filter(pl.col("title") != "")
-    scores = reviews.group_by("title", "score", maintain_order=True).agg(reviews=pl.len())
+        key="Title", value=pl.col("review/score").str.strip_chars(" "), text="review/text"
+    ).filter(pl.col("key") != "")
+    scores = reviews.group_by("key", "value", maintain_order=True).agg(n=pl.len())
     return {
-        "q3-join": Keyed(scores, "title"),
-        "q5-sentiment": Keyed(
-            reviews.filter(pl.col("text") != "").select("title", "text"), "title"
-        ),
+        "q3-join": Keyed(scores, "key"),
+        "q5-sentiment": Keyed(reviews.filter(pl.col("text") != "").select("key", "text"), "key"),
     }
 
 
-# -- what the stages do ----------------------------------------------------------------------
+# -- the queries -----------------------------------------------------------------------------
+
+Q1 = {"title": ColumnType.TEXT, "authors": ColumnType.LIST, "publisher": ColumnType.TEXT}
+Q2 = {"author": ColumnType.TEXT, "decades": ColumnType.INTEGER}
+Q3 = {"title": ColumnType.TEXT, "authors": ColumnType.LIST, "reviews": ColumnType.INTEGER}
+SCORED = {"title": ColumnType.TEXT, "mean_score": ColumnType.REAL}
+JUDGED = {"title": ColumnType.TEXT, "mean_polarity": ColumnType.REAL}
 
 
-class TitleFilter(Stateless):
+def of_the_subject(frame: pl.DataFrame, params: Params) -> pl.DataFrame:
     """q1: by category, year and a word in the title."""
-
-    def transform(self, message: Message) -> Mapping[str, Keyed]:
-        params = self.params
-        frame = to_frame(message.body).filter(
-            pl.col("categories").list.contains(pl.lit(params["q1.category"])),
-            pl.col("year").is_between(params["q1.from_year"], params["q1.to_year"]),
-        )
-        # Python's lower case for both: libraries differ about a few letters.
-        word = str(params["q1.word"]).lower()
-        found = pl.Series([word in title.lower() for title in frame["title"]], dtype=pl.Boolean)
-        return {"results": Keyed(frame.filter(found).select("title", "authors", "publisher"))}
-
-
-class Decades(Stateful):
-    """q2: in how many different decades an author has books."""
-
-    schema = """
-        CREATE TABLE decades (
-            author TEXT NOT NULL, decade INTEGER NOT NULL, PRIMARY KEY (author, decade)
-        ) WITHOUT ROWID
-    """
-
-    def prepare(self, message: Message) -> list[tuple[Any, ...]]:
-        return to_frame(message.body).select("author", "decade").rows()
-
-    def apply(self, message: Message, prepared: list[tuple[Any, ...]]) -> None:
-        self.db.executemany("INSERT OR IGNORE INTO decades VALUES (?, ?)", prepared)
-
-    def final(self, cursor: str | None) -> Piece:
-        rows = self.db.execute(
-            """SELECT author, count(*) AS decades FROM decades WHERE author > ?
-               GROUP BY author HAVING decades >= ? ORDER BY author LIMIT ?""",
-            (cursor or "", self.params["q2.decades"], self.place.piece_rows),
-        ).fetchall()
-        schema = {"author": pl.String, "decades": pl.Int64}
-        return self.piece(rows, {"results": Keyed(pl.DataFrame(rows, schema, orient="row"))})
-
-
-class Popularity(KeyedJoin):
-    """q3 and the means of q4: how often each score was given to each book of the years."""
-
-    earlier = "books"
-    extra = "authors"
-    schema = (
-        KeyedJoin.schema
-        + """;
-        CREATE TABLE scores (
-            title TEXT NOT NULL, score TEXT NOT NULL, reviews INTEGER NOT NULL,
-            PRIMARY KEY (title, score)
-        ) WITHOUT ROWID
-    """
+    found = frame.filter(
+        pl.col("categories").list.contains(pl.lit(params["q1.category"])),
+        pl.col("year").is_between(params["q1.from_year"], params["q1.to_year"]),
     )
-
-    def prepare(self, message: Message) -> list[tuple[Any, ...]]:
-        if message.input == self.earlier:
-            return self.prepare_earlier(message)
-        frame = self.joined(to_frame(message.body), "title")
-        return frame.select("title", "score", "reviews").rows()
-
-    def apply(self, message: Message, prepared: list[tuple[Any, ...]]) -> None:
-        if message.input == self.earlier:
-            self.apply_earlier(prepared)
-            return
-        self.db.executemany(
-            """INSERT INTO scores VALUES (?, ?, ?)
-               ON CONFLICT (title, score) DO UPDATE SET reviews = reviews + excluded.reviews""",
-            prepared,
-        )
-
-    def final(self, cursor: str | None) -> Piece:
-        rows = self.db.execute(
-            """SELECT key, extra, coalesce(sum(reviews), 0) AS total
-               FROM known LEFT JOIN scores ON title = key
-               WHERE key > ? GROUP BY key HAVING total >= ? ORDER BY key LIMIT ?""",
-            (cursor or "", self.params["q3.min_reviews"], self.place.piece_rows),
-        ).fetchall()
-        means = [(row[0], mean) for row in rows if (mean := self._mean(row[0])) is not None]
-        answers = [(title, json.loads(authors), total) for title, authors, total in rows]
-        answer = pl.Schema(
-            {"title": pl.String(), "authors": pl.List(pl.String), "reviews": pl.Int64()}
-        )
-        ranked = {"title": pl.String, "mean_score": pl.Float64}
-        return self.piece(
-            rows,
-            {
-                "results": Keyed(pl.DataFrame(answers, answer, orient="row")),
-                "q4-top": Keyed(pl.DataFrame(means, ranked, orient="row")),
-            },
-        )
-
-    def _mean(self, title: str) -> float | None:
-        """The exact mean of the scores, rounded once; None without any score."""
-        total, count = Fraction(0), 0
-        query = "SELECT score, reviews FROM scores WHERE title = ? AND score != ''"
-        for score, reviews in self.db.execute(query, (title,)):
-            total += Fraction(score) * reviews
-            count += reviews
-        if not count:
-            return None
-        try:
-            return float(total / count)
-        except OverflowError:
-            return float("inf") if total > 0 else float("-inf")
+    # Python's lower case for both: libraries differ about a few letters.
+    word = str(params["q1.word"]).lower()
+    named = pl.Series([word in title.lower() for title in found["title"]], dtype=pl.Boolean)
+    return found.filter(named).select(*Q1)
 
 
-class Top(Stateful):
-    """q4: the highest means."""
-
-    schema = "CREATE TABLE means (title TEXT PRIMARY KEY, mean_score REAL) WITHOUT ROWID"
-
-    def prepare(self, message: Message) -> list[tuple[Any, ...]]:
-        return to_frame(message.body).select("title", "mean_score").rows()
-
-    def apply(self, message: Message, prepared: list[tuple[Any, ...]]) -> None:
-        self.db.executemany("INSERT INTO means VALUES (?, ?)", prepared)
-
-    def final(self, cursor: str | None) -> Piece:
-        # Ranks are numbers, so the cursor of a long list is one too.
-        done = int(cursor or 0)
-        limit = min(self.place.piece_rows, int(self.params["q4.top"]) - done)
-        rows = self.db.execute(
-            """SELECT title, mean_score FROM means
-               ORDER BY mean_score DESC, title LIMIT ? OFFSET ?""",
-            (limit, done),
-        ).fetchall()
-        ranked = [(done + place, *row) for place, row in enumerate(rows, 1)]
-        schema = {"rank": pl.Int64, "title": pl.String, "mean_score": pl.Float64}
-        output = {"results": Keyed(pl.DataFrame(ranked, schema, orient="row"))}
-        return self.piece(ranked, output)
+def long_lived(authors: Iterator[Group], params: Params, _: list[Any]) -> Mapping[str, Keyed]:
+    """q2: authors with books in many different decades."""
+    least = int(params["q2.decades"])
+    found = [(one.key, len(one.counts)) for one in authors if len(one.counts) >= least]
+    return {HOME: Keyed(frame_of(found, Q2))}
 
 
-class Sentiment(KeyedJoin):
-    """q5's costly part: the polarity of every review of a book of the category."""
-
-    earlier = "books"
-    schema = (
-        KeyedJoin.schema
-        + """;
-        CREATE TABLE sums (
-            title TEXT PRIMARY KEY, reviews INTEGER NOT NULL, partials BLOB NOT NULL
-        ) WITHOUT ROWID
-    """
-    )
-
-    def prepare(self, message: Message) -> list[Any]:
-        if message.input == self.earlier:
-            return self.prepare_earlier(message)
-        frame = self.joined(to_frame(message.body), "title")
-        by_title: dict[str, list[float]] = {}
-        values = polarities(frame["text"].to_list())
-        for title, value in zip(frame["title"], values, strict=True):
-            by_title.setdefault(title, []).append(value)
-        return list(by_title.items())
-
-    def apply(self, message: Message, prepared: list[Any]) -> None:
-        if message.input == self.earlier:
-            self.apply_earlier(prepared)
-            return
-        for title, values in prepared:
-            row = self.db.execute(
-                "SELECT reviews, partials FROM sums WHERE title = ?", (title,)
-            ).fetchone()
-            count, partials = (row[0], exact.unpack(row[1])) if row else (0, [])
-            self.db.execute(
-                "INSERT OR REPLACE INTO sums VALUES (?, ?, ?)",
-                (title, count + len(values), exact.pack(exact.add(partials, values))),
-            )
-
-    def final(self, cursor: str | None) -> Piece:
-        rows = self.db.execute(
-            "SELECT title, reviews, partials FROM sums WHERE title > ? ORDER BY title LIMIT ?",
-            (cursor or "", self.place.piece_rows),
-        ).fetchall()
-        means = [(title, exact.mean(exact.unpack(data), count)) for title, count, data in rows]
-        schema = {"title": pl.String, "mean_polarity": pl.Float64}
-        return self.piece(rows, {"q5-percentile": Keyed(pl.DataFrame(means, schema, orient="row"))})
+def popular(books: Iterator[Group], params: Params, _: list[Any]) -> Mapping[str, Keyed]:
+    """q3, and the means of q4 from how often each score was given."""
+    least = int(params["q3.min_reviews"])
+    found = [book for book in books if book.total >= least]
+    means = [(book.key, mean) for book in found if (mean := mean_score(book.counts)) is not None]
+    return {
+        HOME: Keyed(frame_of([(book.key, *book.kept, book.total) for book in found], Q3)),
+        "q4-top": Keyed(frame_of(means, SCORED)),
+    }
 
 
-class Percentile(Stateful):
-    """q5: the books whose mean is at or above the percentile of all means."""
-
-    schema = "CREATE TABLE means (title TEXT PRIMARY KEY, mean_polarity REAL) WITHOUT ROWID"
-
-    def prepare(self, message: Message) -> list[tuple[Any, ...]]:
-        return to_frame(message.body).select("title", "mean_polarity").rows()
-
-    def apply(self, message: Message, prepared: list[tuple[Any, ...]]) -> None:
-        self.db.executemany("INSERT INTO means VALUES (?, ?)", prepared)
-
-    def final(self, cursor: str | None) -> Piece:
-        rows = self.db.execute(
-            """SELECT title, mean_polarity FROM means WHERE title > ? AND mean_polarity >= ?
-               ORDER BY title LIMIT ?""",
-            (cursor or "", self._cut(), self.place.piece_rows),
-        ).fetchall()
-        schema = {"title": pl.String, "mean_polarity": pl.Float64}
-        return self.piece(rows, {"results": Keyed(pl.DataFrame(rows, schema, orient="row"))})
-
-    def _cut(self) -> float:
-        import numpy as np
-
-        means = [row[0] for row in self.db.execute("SELECT mean_polarity FROM means")]
-        return float(np.percentile(means, float(self.params["q5.percentile"]))) if means else 0.0
+def mean_score(counts: list[tuple[str, int]]) -> float | None:
+    """The exact mean of the scores, rounded once; None without any score."""
+    scores = [(Fraction(score), n) for score, n in counts if score]
+    total = sum(n for _, n in scores)
+    return rounded(sum(score * n for score, n in scores) / Fraction(total)) if total else None
 
 
 # -- the declaration -------------------------------------------------------------------------
 
-BOOKS = Dataset(
+DATASET = Dataset(
     name="books",
-    version=1,
+    version=2,
+    about="books and their reviews: authors, scores, and the mood of the texts",
     sources=(
         Source(
             "books",
@@ -302,22 +129,32 @@ BOOKS = Dataset(
         Source(
             "reviews",
             needed=("Title", "review/score", "review/text"),
-            numbers=frozenset({"review/score"}),
+            kinds={"review/score": FieldKind.NUMBER},
             route=route_reviews,
             file_name="Books_rating.csv",
         ),
     ),
     stages=(
-        Stage("q1-filter", ("books",), TitleFilter),
-        Stage("q2-decades", ("books",), Decades),
-        Stage("q3-join", ("books", "reviews"), Popularity, joins=("books",)),
-        Stage("q4-top", ("q3-join",), Top, keyed=False),
-        Stage("q5-sentiment", ("books", "reviews"), Sentiment, joins=("books",), heavy=True),
-        Stage("q5-percentile", ("q5-sentiment",), Percentile, keyed=False),
+        Stage("q1-filter", ("books",), Filter(of_the_subject)),
+        Stage("q2-decades", ("books",), Tally(long_lived)),
         Stage(
-            "results",
-            ("books", "reviews", "q1-filter", "q2-decades", "q3-join", "q4-top", "q5-percentile"),
-            Results,
+            "q3-join",
+            ("books", "reviews"),
+            Tally(popular, earlier="books", keep=("authors",)),
+            joins=("books",),
+        ),
+        Stage("q4-top", ("q3-join",), Top("q4.top", SCORED, ("-mean_score", "title")), keyed=False),
+        Stage(
+            "q5-sentiment",
+            ("books", "reviews"),
+            Means(polarities, to="q5-percentile", names=tuple(JUDGED), earlier="books"),
+            joins=("books",),
+            heavy=True,
+        ),
+        Stage(
+            "q5-percentile",
+            ("q5-sentiment",),
+            Percentile("q5.percentile", JUDGED, of="mean_polarity"),
             keyed=False,
         ),
     ),
@@ -325,7 +162,7 @@ BOOKS = Dataset(
         Query(
             "q1",
             "q1-filter",
-            {"title": ColumnType.TEXT, "authors": ColumnType.LIST, "publisher": ColumnType.TEXT},
+            Q1,
             ("title",),
             "%(q1.category)s books of %(q1.from_year)s to %(q1.to_year)s "
             "with '%(q1.word)s' in the title",
@@ -333,28 +170,28 @@ BOOKS = Dataset(
         Query(
             "q2",
             "q2-decades",
-            {"author": ColumnType.TEXT, "decades": ColumnType.INTEGER},
+            Q2,
             ("author",),
             "authors with books in at least %(q2.decades)s decades",
         ),
         Query(
             "q3",
             "q3-join",
-            {"title": ColumnType.TEXT, "authors": ColumnType.LIST, "reviews": ColumnType.INTEGER},
+            Q3,
             ("title",),
             "books of %(q3.from_year)s to %(q3.to_year)s with at least %(q3.min_reviews)s reviews",
         ),
         Query(
             "q4",
             "q4-top",
-            {"rank": ColumnType.INTEGER, "title": ColumnType.TEXT, "mean_score": ColumnType.REAL},
+            {"rank": ColumnType.INTEGER, **SCORED},
             ("rank",),
             "of those, the %(q4.top)s with the highest mean score",
         ),
         Query(
             "q5",
             "q5-percentile",
-            {"title": ColumnType.TEXT, "mean_polarity": ColumnType.REAL},
+            JUDGED,
             ("title",),
             "%(q5.category)s books with a mean polarity at or above percentile %(q5.percentile)g",
         ),

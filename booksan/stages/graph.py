@@ -5,13 +5,13 @@ A data set is plain data plus a few functions; nothing here knows of queues or p
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from booksan.errors import UsageError
 from booksan.spec import HOME, ParamValue, Spec
+from booksan.stages.kinds import ColumnType, FieldKind
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,6 +26,8 @@ class Keyed(NamedTuple):
 
     frame: "pl.DataFrame"
     key: str | None = None
+    #: All rows go to every shard of the stage instead.
+    every: bool = False
 
 
 #: Splits one parsed batch (its needed columns and `row`, the index in the batch) by stage.
@@ -37,9 +39,13 @@ class Source:
     name: str
     needed: tuple[str, ...]
     route: Route
-    #: Needed columns that must hold a number or nothing.
-    numbers: frozenset[str] = frozenset()
+    #: Needed columns that must hold more than just text, or nothing.
+    kinds: Mapping[str, FieldKind] = field(default_factory=dict)
     delimiter: bytes = b","
+    #: A text that stands for an empty field, if there is one.
+    lacking: str = ""
+    #: Names in the header of some files that stand for two or more columns each.
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: The public data set's name of the file, for help texts.
     file_name: str = ""
 
@@ -49,25 +55,13 @@ class Stage:
     name: str
     #: Sources and stages that it reads.
     inputs: tuple[str, ...]
-    operator: "type[Operator]"
+    operator: "Operator"
     #: False: one result per client, so the client's id is the key.
     keyed: bool = True
     #: Sources that must be complete here before the next source may begin.
     joins: tuple[str, ...] = ()
     #: The costly ones get as many workers as the user asks for.
     heavy: bool = False
-
-
-class ColumnType(Enum):
-    TEXT = "TEXT"
-    INTEGER = "INTEGER"
-    REAL = "REAL"
-    #: Kept and written as a JSON array; native in json and parquet files.
-    LIST = "LIST"
-
-    @property
-    def sql(self) -> str:
-        return "TEXT" if self is ColumnType.LIST else self.value
 
 
 @dataclass(frozen=True)
@@ -119,9 +113,21 @@ class Dataset:
     version: int
     #: In upload order.
     sources: tuple[Source, ...]
+    #: The home, which all data sets have, is added as the last one.
     stages: tuple[Stage, ...]
     queries: tuple[Query, ...]
-    params: tuple[Param, ...]
+    params: tuple[Param, ...] = ()
+    #: What it is about, in a line.
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        from booksan.stages.results import Results
+
+        answering = dict.fromkeys(query.stage for query in self.queries)
+        inputs = (*(source.name for source in self.sources), *answering)
+        home = Stage(HOME, inputs, Results(), keyed=False)
+        declared = (stage for stage in self.stages if stage.name != HOME)
+        object.__setattr__(self, "stages", (*declared, home))
 
     @cached_property
     def source(self) -> Mapping[str, Source]:
@@ -174,40 +180,6 @@ class Dataset:
         if self.stage[name].keyed:
             return tuple(range(spec.shards[name]))
         return (spec.shard_for_client(name),)
-
-    def check(self) -> None:
-        """Mistakes in a declaration are found when it is loaded, not in the middle of a run."""
-        from booksan.stages.operator import Stateless
-
-        names = [*(s.name for s in self.sources), *(s.name for s in self.stages)]
-        if len(names) != len(set(names)):
-            raise UsageError(f"data set {self.name}: a source or stage is named twice: {names}")
-        known = set(self.source)
-        for stage in self.stages:
-            unknown = set(stage.inputs) - known
-            if unknown:
-                raise UsageError(
-                    f"data set {self.name}: stage {stage.name} reads {sorted(unknown)}, which no "
-                    "source or earlier stage provides"
-                )
-            if not set(stage.joins) <= set(stage.inputs):
-                raise UsageError(f"data set {self.name}: {stage.name} joins what it does not read")
-            known.add(stage.name)
-            if issubclass(stage.operator, Stateless) and (
-                len(stage.inputs) != 1 or stage.inputs[0] not in self.source
-            ):
-                raise UsageError(
-                    f"data set {self.name}: {stage.name} is stateless and must read one source"
-                )
-        if HOME not in self.stage or self.stages[-1].name != HOME:
-            raise UsageError(f"data set {self.name}: the last stage must be {HOME!r}")
-        if not set(self.source) <= set(self.stage[HOME].inputs):
-            raise UsageError(f"data set {self.name}: {HOME} must read every source")
-        if len({query.stage for query in self.queries}) != len(self.queries):
-            raise UsageError(f"data set {self.name}: a stage can answer one query only")
-        for query in self.queries:
-            if query.stage not in self.stage[HOME].inputs:
-                raise UsageError(f"data set {self.name}: {query.name} has no stage {query.stage}")
 
 
 def queue_name(stage: str, shard: int) -> str:

@@ -4,13 +4,17 @@ A stateless operator turns one message into frames for the stages after it. A st
 tables in the client's database: `prepare` does what needs no lock, `apply` changes the tables
 inside the transaction that also records the message, and `final` gives the output in pieces once
 all inputs are complete.
+
+A data set declares operators once; for each client a worker works with copies of them, which know
+their place and have a database.
 """
 
+import copy
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, Self
 
 from booksan.errors import StateError
 from booksan.messages import Message
@@ -59,8 +63,7 @@ class Piece:
 class Operator:
     """The root of stateless and stateful operators."""
 
-    def __init__(self, place: Place) -> None:
-        self.place = place
+    place: Place
 
     @property
     def params(self) -> Params:
@@ -68,6 +71,12 @@ class Operator:
 
 
 class Stateless(Operator, ABC):
+    def at(self, place: Place) -> Self:
+        """The operator that works there."""
+        bound = copy.copy(self)
+        bound.place = place
+        return bound
+
     @abstractmethod
     def transform(self, message: Message) -> Mapping[str, Keyed]:
         """A pure function of the message: the rows for each stage after this one."""
@@ -75,11 +84,14 @@ class Stateless(Operator, ABC):
 
 class Stateful(Operator, ABC):
     #: SQL that creates the operator's tables in a new database.
-    schema: ClassVar[str] = ""
+    schema: str = ""
+    db: sqlite3.Connection
 
-    def __init__(self, place: Place, db: sqlite3.Connection) -> None:
-        super().__init__(place)
-        self.db = db
+    def at(self, place: Place, db: sqlite3.Connection) -> Self:
+        """The operator that works there, on its tables in this database."""
+        bound = copy.copy(self)
+        bound.place, bound.db = place, db
+        return bound
 
     def create(self) -> None:
         """Makes the operator's tables, inside the transaction that makes the database."""
@@ -109,8 +121,3 @@ class Stateful(Operator, ABC):
     def final(self, cursor: str | None) -> Piece:
         """The piece of output that begins at the cursor, inside a transaction."""
         return Piece()
-
-    def piece(self, rows: Sequence[tuple[Any, ...]], output: Mapping[str, Keyed]) -> Piece:
-        """A piece whose rows are ordered by their first column; a short one is the last."""
-        full = len(rows) == self.place.piece_rows
-        return Piece(output, str(rows[-1][0]) if full else None)

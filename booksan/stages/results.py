@@ -1,11 +1,10 @@
 """The home of a client: counts and rejected rows, the answers, and the decisions about it."""
 
-import json
 from typing import Any
 
 from booksan.messages import Control, Message, to_frame
-from booksan.stages.graph import ColumnType, Query
 from booksan.stages.operator import Stateful
+from booksan.stages.table import Table, answer_table
 from booksan.tickets import sign_permit, sign_ticket
 
 
@@ -46,8 +45,7 @@ class Results(Stateful):
     def create(self) -> None:
         super().create()
         for query in self.place.dataset.queries:
-            columns = ", ".join(f'"{name}" {kind.sql}' for name, kind in query.columns.items())
-            self.db.execute(f'CREATE TABLE "{query.name}" ({columns})')
+            answer_table(query).create(self.db)
         ticket = sign_ticket(self.place.secret, self.place.spec)
         self.db.execute("INSERT INTO meta VALUES ('ticket', ?)", (ticket,))
         self._give_permits()
@@ -56,10 +54,7 @@ class Results(Stateful):
         frame = to_frame(message.body)
         if message.input in self.place.dataset.source:
             return frame.select("row", "reason").rows()
-        columns = self._query(message.input).columns
-        lists = [place for place, kind in enumerate(columns.values()) if kind is ColumnType.LIST]
-        rows = frame.select(*columns).rows()
-        return [_with_json(row, lists) for row in rows] if lists else rows
+        return self._table(message.input).prepared(frame)
 
     def apply(self, message: Message, prepared: list[tuple[Any, ...]]) -> None:
         name = message.input
@@ -73,9 +68,7 @@ class Results(Stateful):
                 [(name, message.seq, row, reason) for row, reason in prepared],
             )
             return
-        query = self._query(name)
-        marks = ", ".join("?" for _ in query.columns)
-        self.db.executemany(f'INSERT INTO "{query.name}" VALUES ({marks})', prepared)
+        self._table(name).insert(self.db, prepared)
 
     def control(self, message: Message) -> None:
         if message.control is Control.COMPLETE:
@@ -121,12 +114,6 @@ class Results(Stateful):
             if not needed <= joined:
                 return
 
-    def _query(self, stage: str) -> Query:
-        return next(query for query in self.place.dataset.queries if query.stage == stage)
-
-
-def _with_json(row: tuple[Any, ...], lists: list[int]) -> tuple[Any, ...]:
-    values = list(row)
-    for place in lists:
-        values[place] = json.dumps(values[place], ensure_ascii=False)
-    return tuple(values)
+    def _table(self, stage: str) -> Table:
+        queries = self.place.dataset.queries
+        return answer_table(next(query for query in queries if query.stage == stage))

@@ -88,12 +88,12 @@ class Handler:
         leave = next((m for m in messages if m.control in (Control.RELEASE, Control.GONE)), None)
         if leave is not None:
             self.departures.leave(leave)
-        elif issubclass(operator, Stateless):
+        elif isinstance(operator, Stateless):
             self._handle_stateless(operator, messages)
         else:
             self._handle_stateful(client, messages)
 
-    def _handle_stateless(self, operator: type[Stateless], messages: list[Message]) -> None:
+    def _handle_stateless(self, operator: Stateless, messages: list[Message]) -> None:
         """A pure function of each message: no database, ends are passed on as they are."""
         outgoing: list[tuple[str, bytes]] = []
         for message in messages:
@@ -103,7 +103,7 @@ class Handler:
                 end = encode(end_message(message.spec, place.sender, message.seq))
                 outgoing += [(queue, end) for queue in place.receiving_queues()]
             elif message.kind is Kind.BATCH:
-                output = operator(place).transform(message)
+                output = operator.at(place).transform(message)
                 outgoing += numbered_messages(
                     place.dataset, message.spec, place.sender, message.seq, message.digest, output
                 )

@@ -22,12 +22,12 @@ class Session:
         self, store: ClientStore, place: Place, crash: Crash, now: Callable[[], float]
     ) -> None:
         operator = place.dataset.stage[place.stage].operator
-        assert issubclass(operator, Stateful)
+        assert isinstance(operator, Stateful)
         self.store = store
         self.place = place
         self.crash = crash
         self.now = now
-        self.operator = operator(place, store.db)
+        self.operator = operator.at(place, store.db)
         if not store.made:
             self._create()
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from booksan_client.errors import UsageError
@@ -16,6 +16,8 @@ class Source:
     file_name: str
     needed: tuple[str, ...]
     delimiter: bytes
+    #: Names in the header of some files that stand for two or more columns each.
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Param:
 class Query:
     name: str
     about: str
-    #: Type of each column: TEXT, INTEGER, REAL or LIST.
+    #: Type of each column: TEXT, INTEGER, REAL, LIST, DECIMAL or DURATION.
     columns: Mapping[str, str]
 
 
@@ -60,6 +62,8 @@ class Dataset:
     sources: tuple[Source, ...]
     params: tuple[Param, ...]
     queries: tuple[Query, ...]
+    #: What it is about, in a line.
+    about: str = ""
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
@@ -72,6 +76,7 @@ class Dataset:
                 Query(str(each["name"]), str(each["about"]), dict(each["columns"]))
                 for each in found["queries"]
             ),
+            about=str(found["about"]),
         )
 
     def check_files(self, count: int) -> None:
@@ -103,6 +108,7 @@ def _source(found: Mapping[str, Any]) -> Source:
         file_name=str(found["file_name"]),
         needed=tuple(map(str, found["needed"])),
         delimiter=str(found["delimiter"]).encode(),
+        merged={name: tuple(map(str, parts)) for name, parts in found["merged"].items()},
     )
 
 

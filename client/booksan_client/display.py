@@ -157,7 +157,9 @@ class RunDisplay:
             return
         table = Table()
         for name, kind in page.columns.items():
-            table.add_column(name, justify="left" if kind in ("TEXT", "LIST") else "right")
+            table.add_column(
+                name, justify="right" if kind in ("INTEGER", "REAL", "DECIMAL") else "left"
+            )
         for row in page.rows:
             table.add_row(*(shown(row.get(name)) for name in page.columns))
         hidden = page.total - len(page.rows)

@@ -2,18 +2,23 @@
 
 import codecs
 import stat
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from booksan_client.cutter import Header, check_columns, open_source, read_header
+from booksan_client.cutter import Cutter, Header, check_columns, open_source, read_header
 from booksan_client.dataset import Dataset, Source
 from booksan_client.errors import InputError
+from booksan_client.grammar import grammar, records
 from booksan_client.journal import fingerprint
 
 #: Bytes in which the reason for an unusable header is looked for.
 _HEAD_BYTES = 4096
+#: Records by which names that a header runs together are told from others.
+_RECORDS_COUNTED = 100
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,36 @@ def _checked_header(dataset: Dataset, source: Source, stream: BinaryIO, path: Pa
         header = read_header(stream, source.delimiter)
     except InputError as error:
         raise InputError(f"{error}{_format_hint(head, source.delimiter)}") from None
+    stream.seek(header.end)
+    header = header._replace(names=_split_names(header, source, stream))
     try:
         check_columns(header, source.needed, path)
     except InputError as error:
         hint = _order_hint(dataset, source, header) or _format_hint(head, source.delimiter)
         raise InputError(f"{error}{hint}") from None
     return header
+
+
+def _split_names(header: Header, source: Source, stream: BinaryIO) -> tuple[str, ...]:
+    """The names of the columns, of which the header of some files runs two together.
+
+    So it is if more of the first records have the columns that are named apart than those that
+    are named together.
+    """
+    apart = tuple(part for name in header.names for part in source.merged.get(name, (name,)))
+    if len(apart) == len(header.names):
+        return header.names
+    widths = Counter(islice(_widths(header, source, stream), _RECORDS_COUNTED))
+    return apart if widths[len(apart)] > widths[len(header.names)] else header.names
+
+
+def _widths(header: Header, source: Source, stream: BinaryIO) -> Iterator[int]:
+    """How many fields each readable record has."""
+    rules = grammar(source.delimiter)
+    for batch in Cutter(stream, header.end, delimiter=source.delimiter):
+        for record in records(batch.data, source.delimiter):
+            if record.error is None:
+                yield len(rules.fields(batch.data[record.start : record.end]))
 
 
 def _is_gzip(path: Path) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from booksan.gateway.config import GatewayConfig, read_address, write_gateway_config
 from booksan.generate.books import generate_books
-from booksan.stages.books import BOOKS
+from booksan.stages.books import DATASET as BOOKS
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
 from booksan.supervisor.handle import Host
 from tests.acceptance.command import (

@@ -15,7 +15,7 @@ from booksan.gateway.uploads import Gateway
 from booksan.home import HomeStatus, HomeView
 from booksan.inspection import clients, progress
 from booksan.spec import Spec
-from booksan.stages.books import BOOKS
+from booksan.stages.books import DATASET as BOOKS
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
 from booksan.supervisor.handle import Host
 from booksan.tickets import load_secret

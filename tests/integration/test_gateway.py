@@ -16,7 +16,7 @@ import zstandard
 from booksan.answers import Format, write_answer
 from booksan.gateway.config import read_address
 from booksan.home import HomeView
-from booksan.stages.books import BOOKS
+from booksan.stages.books import DATASET as BOOKS
 from booksan.tickets import load_secret
 from tests.integration.gateway_host import (
     CONFIG,

@@ -15,7 +15,7 @@ from booksan.operate.clients import inspect_clients
 from booksan.operate.directories import DataDirectory, data_directories
 from booksan.operate.letters import Letter, choose, find_letters, remove, replay
 from booksan.spec import Spec
-from booksan.stages.books import BOOKS
+from booksan.stages.books import DATASET as BOOKS
 from booksan.state.client import ClientStore, database_path
 from booksan.state.database import transaction
 from booksan.transport import Outgoing, Spool

@@ -18,7 +18,7 @@ from booksan.local import run as module
 from booksan.local.run import LocalRun, Options, Summary, run
 from booksan.messages import Control, control_message, encode
 from booksan.spec import HOME, ParamValue, Spec
-from booksan.stages.books import BOOKS
+from booksan.stages.books import DATASET as BOOKS
 from booksan.stages.graph import queue_name
 from booksan.transport.base import Outgoing
 from booksan.transport.spool import Spool

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from booksan.generate.books import generate_books
 from booksan.spec import ParamValue, Spec
-from booksan.stages.books import BOOKS
+from booksan.stages.books import DATASET as BOOKS
 from booksan_client.cutter import Cutter, open_source, read_header
 from tests.oracle import books as oracle
 

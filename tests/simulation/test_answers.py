@@ -7,7 +7,7 @@ import pytest
 from booksan import pulse
 from booksan.messages import Message
 from booksan.pulse import Pulses
-from booksan.stages.books import Sentiment, TitleFilter
+from booksan.stages.operators import Filter, Means
 from tests.simulation.data import Sample, sample, shards
 from tests.simulation.world import World
 
@@ -89,7 +89,7 @@ def test_a_released_client_leaves_nothing_but_tombstones(
 
 
 @pytest.mark.parametrize(
-    ("operator", "work"), [(Sentiment, "prepare"), (TitleFilter, "transform")], ids=["q5", "q1"]
+    ("operator", "work"), [(Means, "prepare"), (Filter, "transform")], ids=["q5", "q1"]
 )
 def test_a_worker_gives_a_sign_of_life_before_each_message(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, operator: type, work: str

@@ -9,9 +9,9 @@ import pytest
 from booksan.errors import UsageError
 from booksan.messages import Kind, Message, decode, digest_of, encode, end_message
 from booksan.spec import Spec
-from booksan.stages.books import Decades, Popularity
 from booksan.stages.graph import queue_name
 from booksan.stages.operator import Piece
+from booksan.stages.operators import Tally
 from booksan.state.client import database_path
 from booksan.tickets import sign_permit, sign_ticket
 from booksan.transport.base import Outgoing
@@ -172,14 +172,14 @@ def test_a_message_that_raises_becomes_a_letter_and_others_go_on(
     world = make_world(5)
     world.add_client(DATA.spec("bad", shards(1)), DATA.batches)
     world.add_client(OTHER.spec("good", shards(1)), OTHER.batches)
-    prepare = Popularity.prepare
+    prepare = Tally.prepare
 
-    def raise_for_bad(self: Popularity, message: Message) -> object:
-        if message.client == "bad" and message.seq == 1:
+    def raise_for_bad(self: Tally, message: Message) -> object:
+        if message.client == "bad" and message.seq == 1 and self.place.stage == "q3-join":
             raise ValueError("cannot digest this")
         return prepare(self, message)
 
-    monkeypatch.setattr(Popularity, "prepare", raise_for_bad)
+    monkeypatch.setattr(Tally, "prepare", raise_for_bad)
     world.run()
     world.drain()
     assert "cannot digest this" in str(world.failure("bad"))
@@ -205,14 +205,14 @@ def test_a_message_that_kills_its_worker_ten_times_in_a_row_becomes_a_letter(
     world = make_world(5)
     world.add_client(DATA.spec("bad", shards(1)), DATA.batches)
     world.add_client(OTHER.spec("good", shards(1)), OTHER.batches)
-    prepare = Popularity.prepare
+    prepare = Tally.prepare
 
-    def die_for_bad(self: Popularity, message: Message) -> object:
-        if message.client == "bad" and message.seq == 1:
+    def die_for_bad(self: Tally, message: Message) -> object:
+        if message.client == "bad" and message.seq == 1 and self.place.stage == "q3-join":
             raise Killed
         return prepare(self, message)
 
-    monkeypatch.setattr(Popularity, "prepare", die_for_bad)
+    monkeypatch.setattr(Tally, "prepare", die_for_bad)
     world.run()
     world.drain()
     assert "died 10 times in a row" in str(world.failure("bad"))
@@ -224,14 +224,14 @@ def test_a_message_that_kills_its_worker_ten_times_in_a_row_becomes_a_letter(
 def test_final_output_that_raises_after_a_kill_fails_its_client_and_no_other(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    final = Decades.final
+    final = Tally.final
 
-    def raise_for_bad(self: Decades, cursor: str | None) -> Piece:
-        if self.place.spec.client == "bad":
+    def raise_for_bad(self: Tally, cursor: str | None) -> Piece:
+        if self.place.spec.client == "bad" and self.place.stage == "q2-decades":
             raise ValueError("poison in the end")
         return final(self, cursor)
 
-    monkeypatch.setattr(Decades, "final", raise_for_bad)
+    monkeypatch.setattr(Tally, "final", raise_for_bad)
     # Killed right after every commit: the final output is due in the next life, without a message.
     world = make_world(5, [CrashAt("q2-decades.0", "committed", n) for n in range(1, 40)])
     world.add_client(DATA.spec("bad", shards(1)), DATA.batches)

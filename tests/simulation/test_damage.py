@@ -10,8 +10,8 @@ import pytest
 from booksan.inspection import failures as failures_at
 from booksan.messages import Message
 from booksan.spec import Spec
-from booksan.stages.books import Popularity, TitleFilter
 from booksan.stages.operator import Place
+from booksan.stages.operators import Filter, Tally
 from booksan.state.client import database_path
 from booksan.transport.base import Outgoing
 from booksan.worker import failures
@@ -30,14 +30,14 @@ class Poison:
 
     def __init__(self, patch: pytest.MonkeyPatch, is_bad: Callable[[Message], bool]) -> None:
         self.fixed = False
-        prepare = Popularity.prepare
+        prepare = Tally.prepare
 
-        def digest(operator: Popularity, message: Message) -> object:
-            if not self.fixed and is_bad(message):
+        def digest(operator: Tally, message: Message) -> object:
+            if not self.fixed and operator.place.stage == "q3-join" and is_bad(message):
                 raise ValueError("cannot digest this")
             return prepare(operator, message)
 
-        patch.setattr(Popularity, "prepare", digest)
+        patch.setattr(Tally, "prepare", digest)
 
 
 def letters(world: World) -> list[Path]:
@@ -154,19 +154,19 @@ def test_a_letter_outlives_a_restart_of_a_worker_that_could_not_even_begin(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As with hosts of different versions: the fix is a restart, then the letter is replayed."""
-    begin = Popularity.__init__
+    begin = Tally.at
 
-    def refuse(operator: Popularity, place: Place, db: sqlite3.Connection) -> None:
-        if place.spec.client == "one":
+    def refuse(operator: Tally, place: Place, db: sqlite3.Connection) -> Tally:
+        if place.spec.client == "one" and place.stage == "q3-join":
             raise ValueError("another version")
-        begin(operator, place, db)
+        return begin(operator, place, db)
 
-    monkeypatch.setattr(Popularity, "__init__", refuse)
+    monkeypatch.setattr(Tally, "at", refuse)
     world = poisoned(make_world)
     world.drain()
     while not letters(world):
         world._step()
-    monkeypatch.setattr(Popularity, "__init__", begin)
+    monkeypatch.setattr(Tally, "at", begin)
     worker = world._life("q3-join.0")
     assert worker is not None
     world._bury("q3-join.0", worker)
@@ -271,10 +271,10 @@ def test_an_upload_that_stops_is_given_up_everywhere(idler: World) -> None:
 def test_letters_of_a_shard_without_a_database_end_with_their_client(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(operator: TitleFilter, message: Message) -> object:
+    def refuse(operator: Filter, message: Message) -> object:
         raise ValueError("cannot filter this")
 
-    monkeypatch.setattr(TitleFilter, "transform", refuse)
+    monkeypatch.setattr(Filter, "transform", refuse)
     world = halfway(make_world)
     assert letters(world)
     tick(world)

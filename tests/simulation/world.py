@@ -13,7 +13,7 @@ from booksan.answers import csv_bytes
 from booksan.gateway.uploads import Gateway
 from booksan.home import HomeView
 from booksan.spec import HOME, Spec
-from booksan.stages.books import BOOKS
+from booksan.stages.datasets import dataset_named
 from booksan.stages.graph import queue_name
 from booksan.state.shard import ShardStore
 from booksan.worker.loop import Worker
@@ -47,6 +47,10 @@ class Client:
     source: int = 0
     sent: set[int] = field(default_factory=set)
     ended: bool = False
+
+    @property
+    def sources(self) -> list[str]:
+        return list(dataset_named(self.spec.dataset).source)
 
 
 class World:
@@ -111,7 +115,7 @@ class World:
         view = self.views[client]
         return {
             query.name: csv_bytes(tuple(query.columns), view.answer(query))
-            for query in BOOKS.queries
+            for query in dataset_named(self.clients[client].spec.dataset).queries
         }
 
     def rejected(self, client: str, source: str) -> list[tuple[int, str]]:
@@ -125,7 +129,7 @@ class World:
 
     def _step(self) -> None:
         waiting = self.transport.waiting()
-        active = [c for c in self.clients.values() if c.source < len(BOOKS.sources)]
+        active = [c for c in self.clients.values() if c.source < len(c.sources)]
         if active and (not waiting or self.chance.random() < 0.3):
             self._act(self.chance.choice(active))
         elif waiting:
@@ -138,7 +142,7 @@ class World:
     def _act(self, client: Client) -> None:
         """The client sends a batch, a repeat of an older one, or its end, in any order."""
         status = self.views[client.spec.client].status()
-        source = BOOKS.sources[client.source].name
+        source = client.sources[client.source]
         if status is None or source not in status.permits:
             for name in self.workers:
                 self._life(name)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from booksan.answers import Format, Row, csv_bytes, native_rows, write_answer
-from booksan.stages.graph import ColumnType, Query
+from booksan.stages.graph import Query
+from booksan.stages.kinds import ColumnType
 
 QUERY = Query(
     "q3",

@@ -14,7 +14,7 @@ from booksan.cli import app
 from booksan.errors import BooksanError
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.openapi import document
-from booksan.stages.books import BOOKS
+from booksan.stages.books import DATASET as BOOKS
 from booksan.stages.graph import Param
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 from booksan.gateway.progress import STALLED_SECONDS, Progress, stages_of, stalled_of
 from booksan.inspection import StreamProgress, failures, first_gaps, progress
 from booksan.spec import Spec
-from booksan.stages.books import BOOKS
+from booksan.stages.books import DATASET as BOOKS
 from booksan.state.client import ClientStore, database_path
 from booksan.state.database import transaction
 from booksan.state.shard import ShardStore

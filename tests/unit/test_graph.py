@@ -9,24 +9,31 @@ import pytest
 from booksan.errors import UsageError
 from booksan.messages import Message
 from booksan.spec import Spec
+from booksan.stages.check import check
 from booksan.stages.datasets import dataset_named, datasets
 from booksan.stages.graph import (
-    ColumnType,
     Dataset,
     Keyed,
     Param,
     Params,
     Query,
+    Route,
     Source,
     Stage,
     queue_name,
 )
+from booksan.stages.kinds import ColumnType, FieldKind
 from booksan.stages.operator import Operator, Stateless
 from tests.unit.test_spec import make_spec
 
 
-def no_rows(frame: pl.DataFrame, params: Params) -> dict[str, Keyed]:
-    return {}
+def to(*stages: str) -> Route:
+    """Routes no rows, to these stages."""
+
+    def route(frame: pl.DataFrame, params: Params) -> dict[str, Keyed]:
+        return {stage: Keyed(frame.select("id"), "id") for stage in stages}
+
+    return route
 
 
 class Pure(Stateless):
@@ -34,17 +41,18 @@ class Pure(Stateless):
         return {}
 
 
-HOME = Stage("results", ("games", "players", "q1-pure", "q2-best"), Operator, keyed=False)
 Q1 = Query("q1", "q1-pure", {"game": ColumnType.TEXT, "n": ColumnType.INTEGER}, ("n",), "games")
 DATASET = Dataset(
     name="chess",
     version=3,
-    sources=(Source("games", ("id",), no_rows), Source("players", ("id",), no_rows)),
+    sources=(
+        Source("games", ("id",), to("q1-pure", "q2-join")),
+        Source("players", ("id",), to("q2-join")),
+    ),
     stages=(
-        Stage("q1-pure", ("games",), Pure),
-        Stage("q2-join", ("games", "players"), Operator, joins=("games",)),
-        Stage("q2-best", ("q2-join",), Operator, keyed=False),
-        HOME,
+        Stage("q1-pure", ("games",), Pure()),
+        Stage("q2-join", ("games", "players"), Operator(), joins=("games",)),
+        Stage("q2-best", ("q2-join",), Operator(), keyed=False),
     ),
     queries=(Q1, replace(Q1, name="q2", stage="q2-best")),
     params=(
@@ -139,7 +147,7 @@ def test_rows_are_sorted_by_the_order_and_then_by_the_rest() -> None:
 
 
 def test_lists_are_kept_as_text() -> None:
-    assert [kind.sql for kind in ColumnType] == ["TEXT", "INTEGER", "REAL", "TEXT"]
+    assert [kind.sql for kind in ColumnType] == ["TEXT", "INTEGER", "REAL", "TEXT", "TEXT", "TEXT"]
 
 
 def test_receivers_are_those_who_read_an_input() -> None:
@@ -184,56 +192,86 @@ def test_a_queue_is_named_after_its_shard() -> None:
 
 
 def test_the_declaration_of_the_example_is_sound() -> None:
-    DATASET.check()
+    check(DATASET)
+
+
+def test_the_home_is_the_last_stage_and_reads_all_sources_and_answers() -> None:
+    home = DATASET.stages[-1]
+    assert (home.name, home.keyed) == ("results", False)
+    assert home.inputs == ("games", "players", "q1-pure", "q2-best")
+    assert [stage.name for stage in replace(DATASET, version=4).stages].count("results") == 1
+
+
+def with_stages(*stages: Stage) -> dict[str, Any]:
+    """The declaration with these stages before its own."""
+    return {"stages": (*stages, *DATASET.stages)}
+
+
+def with_source(**changes: Any) -> dict[str, Any]:
+    return {"sources": (replace(DATASET.sources[0], **changes), DATASET.sources[1])}
+
+
+def keyless(frame: pl.DataFrame, params: Params) -> dict[str, Keyed]:
+    return {"q1-pure": Keyed(frame), "q2-join": Keyed(frame, "id")}
+
+
+def wrong_key(frame: pl.DataFrame, params: Params) -> dict[str, Keyed]:
+    return {"q1-pure": Keyed(frame, "name"), "q2-join": Keyed(frame, "id")}
+
+
+def raising(frame: pl.DataFrame, params: Params) -> dict[str, Keyed]:
+    return {"q1-pure": Keyed(frame.select("missing"), "id")}
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"sources": DATASET.sources * 2}, "named twice"),
-        ({"stages": (DATASET.stages[0], *DATASET.stages)}, "named twice"),
+        ({"name": "My Chess"}, "'My Chess' is not a name"),
+        ({"sources": ()}, "at least one source and one query"),
+        ({"queries": ()}, "at least one source and one query"),
+        ({"sources": DATASET.sources * 2}, "named twice: games"),
+        (with_stages(DATASET.stages[0]), "named twice: q1-pure"),
+        (with_stages(Stage("games", ("players",), Operator())), "named twice: games"),
+        (with_stages(Stage("q 0", ("players",), Operator())), "'q 0' is not a name"),
+        ({"params": DATASET.params * 2}, "a parameter is named twice"),
         (
-            {"stages": (Stage("games", ("players",), Operator), *DATASET.stages)},
-            "named twice",
+            with_stages(Stage("q0", ("moves",), Operator())),
+            r"q0 reads \['moves'\], which no source",
         ),
+        (with_stages(Stage("q0", ("results",), Operator())), "which nothing may come after"),
+        (with_stages(Stage("q0", ("games",), Operator())), "nothing reads q0"),
+        (with_stages(Stage("q0", ("games",), Pure)), "q0 has no operator but"),  # type: ignore[arg-type]
+        (with_stages(Stage("q0", ("games",), Operator(), joins=("players",))), "q0 joins what it"),
+        (with_stages(Stage("q0", ("games", "players"), Pure())), "stateless and must be keyed"),
+        (with_stages(Stage("q0", (), Pure())), "stateless"),
+        (with_stages(Stage("q0", ("q1-pure",), Pure())), "stateless"),
+        (with_stages(Stage("q0", ("games",), Pure(), keyed=False)), "stateless"),
         (
-            {"stages": (Stage("q0", ("moves",), Operator), *DATASET.stages)},
-            r"q0 reads \['moves'\], which no source or earlier stage provides",
+            with_stages(
+                Stage("a", ("games", "c"), Operator()),
+                Stage("b", ("a",), Operator()),
+                Stage("c", ("b",), Operator()),
+            ),
+            "in a ring: a -> b -> c -> a|in a ring: b -> c -> a -> b|in a ring: c -> a -> b -> c",
         ),
+        (with_stages(Stage("a", ("a",), Operator())), "in a ring: a -> a"),
+        ({"queries": (replace(Q1, stage="nowhere"),)}, "reads .'nowhere'.|q1 has no stage nowhere"),
+        ({"queries": (Q1, replace(Q1, name="q2"))}, "q1-pure can answer one query only"),
+        ({"queries": (*DATASET.queries, DATASET.queries[0])}, "a query is named twice: q1"),
         (
-            {"stages": (Stage("q0", ("q2-join",), Operator), *DATASET.stages)},
-            "no source or earlier stage",
+            {"queries": (replace(Q1, order=("moves",)), DATASET.queries[1])},
+            r"ordered by \['moves'\]",
         ),
-        (
-            {
-                "stages": (
-                    DATASET.stages[0],
-                    Stage("q0", ("q2-join",), Operator),
-                    *DATASET.stages[1:],
-                )
-            },
-            "no source or earlier stage",
-        ),
-        ({"stages": (Stage("q0", ("q0",), Operator), *DATASET.stages)}, "no source or earlier"),
-        (
-            {"stages": (Stage("q0", ("games", "players"), Pure), *DATASET.stages)},
-            "q0 is stateless and must read one source",
-        ),
-        ({"stages": (Stage("q0", (), Pure), *DATASET.stages)}, "stateless"),
-        (
-            {"stages": (*DATASET.stages[:1], Stage("q0", ("q1-pure",), Pure), HOME)},
-            "no source or earlier|stateless",
-        ),
-        ({"stages": DATASET.stages[:-1], "queries": ()}, "the last stage must be 'results'"),
-        ({"stages": (), "queries": ()}, "the last stage must be 'results'"),
-        (
-            {"stages": (*DATASET.stages, Stage("late", ("games",), Operator))},
-            "the last stage must be 'results'",
-        ),
-        ({"queries": (replace(Q1, stage="q2-join"),)}, "q1 has no stage q2-join"),
-        ({"queries": (replace(Q1, stage="nowhere"),)}, "q1 has no stage nowhere"),
+        ({"queries": (replace(Q1, about="%(q9)s"), DATASET.queries[1])}, "does not fit the param"),
+        (with_source(kinds={"score": FieldKind.NUMBER}), "kinds are for columns that it needs"),
+        (with_source(delimiter=b"::"), "separates nothing"),
+        (with_source(route=to("q1-pure")), r"routes rows to \['q1-pure'\], but is read by"),
+        (with_source(route=to("q1-pure", "q2-join", "q2-best")), "but is read by"),
+        (with_source(route=keyless), "rows for q1-pure need a key"),
+        (with_source(route=wrong_key), "rows for q1-pure have no column name"),
+        (with_source(route=raising), "cannot route an empty batch: ColumnNotFoundError"),
     ],
 )
 def test_a_mistake_in_a_declaration_is_found(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
-        replace(DATASET, **change).check()
+        check(replace(DATASET, **change))

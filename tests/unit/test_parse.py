@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from booksan.errors import MessageError
 from booksan.gateway import parse as parse_module
 from booksan.gateway.parse import Parsed, parse
+from booksan.stages.kinds import FieldKind
 from booksan_client.cutter import Cutter
 from booksan_client.grammar import MAX_RECORD
 from tests.unit.test_grammar import limits, messy, reference, thorough
@@ -63,8 +64,12 @@ def expected(data: bytes, width: int, limit: int) -> tuple[list[tuple[object, ..
     return rows, rejected
 
 
+def numbers(*columns: str) -> dict[str, FieldKind]:
+    return dict.fromkeys(columns, FieldKind.NUMBER)
+
+
 def parsed(data: bytes, width: int, limit: int = MAX_RECORD) -> Parsed:
-    return parse(data, names(width), names(width), ["c0"], limit=limit)
+    return parse(data, names(width), names(width), numbers("c0"), limit=limit)
 
 
 def as_csv(rows: list[list[str]], line_end: str = "\n", quote_all: bool = False) -> bytes:
@@ -184,7 +189,7 @@ def test_the_first_reason_in_the_fixed_order_counts(record: bytes, reason: str |
 
 def test_numbers_are_judged_in_the_order_of_the_needed_columns() -> None:
     header = ["a", "b", "c"]
-    result = parse(b"x,y,z\n1,y,z\n1,2,z\n", header, ["b", "a", "c"], {"a", "b"})
+    result = parse(b"x,y,z\n1,y,z\n1,2,z\n", header, ["b", "a", "c"], numbers("a", "b"))
     assert result.rejected == [(0, "b is not a number: 'y'"), (1, "b is not a number: 'y'")]
     assert result.frame.rows() == [("2", "1", "z", 2)]
 
@@ -259,19 +264,81 @@ def test_the_public_reviews_are_read_as_csv_reader_reads_them() -> None:
     with REVIEWS.open(newline="", encoding="utf-8") as file:
         header, *rows = list(csv.reader(file, strict=True))
     data = REVIEWS.read_bytes().split(b"\n", 1)[1]
-    result = parse(data, header, header, ["review/score"])
+    result = parse(data, header, header, numbers("review/score"))
     assert result.rejected == []
     assert result.frame.drop("row").rows() == [tuple(row) for row in rows]
 
 
 @pytest.mark.parametrize(
-    ("record", "numbers"), [(b"x\n", ()), (b"x,y\n", ("c0",))], ids=["width", "number"]
+    ("record", "columns"), [(b"x\n", ()), (b"x,y\n", ("c0",))], ids=["width", "number"]
 )
 def test_a_batch_of_very_many_bad_records_is_refused_before_it_costs_much(
-    record: bytes, numbers: tuple[str, ...]
+    record: bytes, columns: tuple[str, ...]
 ) -> None:
     """Eight megabytes of them would take a gigabyte and most of a minute."""
     with patch.object(parse_module, "MAX_ODD", 1000):
-        assert len(parse(record * 1000, names(2), names(2), numbers).rejected) == 1000
+        assert len(parse(record * 1000, names(2), names(2), numbers(*columns)).rejected) == 1000
         with pytest.raises(MessageError, match="send smaller batches"):
-            parse(record * 1001, names(2), names(2), numbers)
+            parse(record * 1001, names(2), names(2), numbers(*columns))
+
+
+KINDS = {
+    FieldKind.WHOLE: (
+        ["0", "10", " 10 ", "+10", "-3", "10.0", "1e1", "100e-1", "9223372036854775807", "1.50e1"],
+        {"1.5": "whole number", "1e-1": "whole number", "ten": "whole number", "1e19": "range"},
+    ),
+    FieldKind.BOOLEAN: (
+        ["True", "False", "true", "FALSE", "tRuE"],
+        {"1": "True or False", " True": "True or False", "yes": "True or False", "falſe": "True"},
+    ),
+    FieldKind.ISO_DURATION: (
+        ["PT7H28M", "P1DT2H", "PT5M", "P2W", "PT0.5S", "P1DT0S", "PT36H", "P3W2DT4H5M6.789S"],
+        dict.fromkeys(
+            [
+                "P",
+                "PT",
+                "P1DT",
+                "P1Y",
+                "P1M",
+                "pt1h",
+                "-PT1H",
+                "PT1.5H",
+                "PT1M1H",
+                "1H",
+                "PT1H ",
+                "PT" + "1" * 400 + "H",
+                "PT١H",
+            ],
+            "",
+        ),
+    ),
+    FieldKind.CLOCK_DURATION: (
+        ["0:00:00", "1:02:03", "123:59:59", "1 day, 2:03:04", "12 days, 0:00:01.25", "00:10:00"],
+        dict.fromkeys(
+            ["1:2:3", "1:60:00", "1:00:60", "10:00", "1 day 2:03:04", "-1:00:00", "1h"], ""
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_field_of_a_kind_is_of_it_or_empty_or_its_row_is_rejected(kind: FieldKind) -> None:
+    good, bad = KINDS[kind]
+    data = as_csv([[text, "x"] for text in ["", *good, *bad]])
+    result = parse(data, names(2), names(2), {"c0": kind})
+    assert result.frame["c0"].to_list() == ["", *good]
+    assert [row for row, _ in result.rejected] == list(
+        range(1 + len(good), 1 + len(good) + len(bad))
+    )
+    for (_, reason), expected in zip(result.rejected, bad.values(), strict=True):
+        assert reason.startswith("c0 is ")
+        assert expected in reason
+
+
+def test_a_text_that_stands_for_nothing_is_read_as_nothing() -> None:
+    data = b"\\N,5,\\N\nx\\N,\\N,y\n"
+    result = parse(data, names(3), names(3), numbers("c1"), lacking="\\N")
+    assert result.frame.drop("row").rows() == [("", "5", ""), ("x\\N", "", "y")]
+    assert parse(data, names(3), names(3), numbers("c1")).rejected == [
+        (1, "c1 is not a number: '\\\\N'")
+    ]

@@ -12,7 +12,7 @@ from booksan.hashing import shard_of
 from booksan.messages import MAX_MESSAGE, Kind, Message, decode, encode, to_body, to_frame
 from booksan.partition import MAX_BODY, bodies, body_digest, numbered_messages, partition
 from booksan.spec import Spec
-from booksan.stages.books import BOOKS
+from booksan.stages.books import DATASET as BOOKS
 from booksan.stages.graph import Keyed
 from tests.unit.test_spec import SHARDS, make_spec
 

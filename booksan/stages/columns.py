@@ -1,0 +1,72 @@
+"""Columns of decimals and whole numbers that came as text: exact, and yet not row by row."""
+
+import decimal
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+
+import polars as pl
+
+#: Decimals with as many digits as they need; what would be rounded raises.
+EXACT = decimal.Context(
+    prec=100_000,
+    Emin=-(10**6),
+    Emax=10**6,
+    traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow, decimal.Subnormal],
+)
+
+
+def threshold(value: float | str) -> Fraction:
+    """A parameter in exact comparisons is the decimal that it is written as: 0.3 is 3/10."""
+    return Fraction(str(value))
+
+
+def compare(texts: pl.Series, limit: Fraction) -> pl.Series:
+    """-1, 0 or 1 for numbers below, at or above the limit; null for an empty text."""
+    nearest = texts.str.strip_chars(" ").cast(pl.Float64, strict=False)
+    near = rounded(limit)
+    found = (nearest > near).cast(pl.Int8) - (nearest < near).cast(pl.Int8)
+    # Rounding keeps the order, so only a number that rounds to the limit must be looked at.
+    doubtful = (texts != "") & (found.is_null() | (found == 0).fill_null(False))
+    if not doubtful.any():
+        return found
+    exact = [
+        _sign(Fraction(text.strip(" ")) - limit) if doubt else sure
+        for text, doubt, sure in zip(texts, doubtful, found, strict=True)
+    ]
+    return pl.Series(texts.name, exact, dtype=pl.Int8)
+
+
+def over(texts: pl.Series, limit: Fraction) -> pl.Series:
+    """Which numbers are greater than the limit; an empty text is none."""
+    return (compare(texts, limit) == 1).fill_null(False)
+
+
+def _sign(value: Fraction) -> int:
+    return (value > 0) - (value < 0)
+
+
+def whole(texts: pl.Series) -> pl.Series:
+    """The values of whole numbers, null for an empty text: `10`, `+10.0` and `1e1` are the same."""
+    numbers = texts.str.strip_chars(" ").cast(pl.Int64, strict=False)
+    odd = (texts != "") & numbers.is_null()
+    if not odd.any():
+        return numbers
+    exact = [
+        int(Fraction(text.strip(" "))) if strange else number
+        for text, strange, number in zip(texts, odd, numbers, strict=True)
+    ]
+    return pl.Series(texts.name, exact, dtype=pl.Int64)
+
+
+def rounded(value: Fraction) -> float:
+    """The nearest float; beyond all floats it is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
+def exact_sum(texts: Iterable[str]) -> Decimal:
+    with decimal.localcontext(EXACT):
+        return sum(map(Decimal, texts), Decimal(0))

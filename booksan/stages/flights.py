@@ -1,0 +1,274 @@
+"""The data set `flights`: fares between airports, with their stopovers, distances and durations."""
+
+import decimal
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import polars as pl
+
+from booksan.spec import HOME
+from booksan.stages.columns import EXACT, exact_sum, rounded, threshold
+from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, Stage
+from booksan.stages.kinds import ColumnType, FieldKind
+from booksan.stages.operators import Chosen, Filter, Group, Leaders, Tally, Total, first_rows
+from booksan.stages.table import frame_of
+
+METRES_IN_A_MILE = 1609.344
+
+# -- from parsed rows to the stages ----------------------------------------------------------
+
+
+def route_airports(frame: pl.DataFrame, params: Params) -> Mapping[str, Keyed]:
+    """They are few, and each flight needs two of them: every shard gets all."""
+    airports = frame.select("row", "Latitude", "Longitude", code="Airport Code")
+    known = airports.filter(pl.col("code") != "")
+    return {"q2-distance": first_rows(known, "code", None, "Latitude", "Longitude", every=True)}
+
+
+def route_flights(frame: pl.DataFrame, params: Params) -> Mapping[str, Keyed]:
+    flights = frame.select(
+        id="legId",
+        start="startingAirport",
+        destination="destinationAirport",
+        duration="travelDuration",
+        price="totalFare",
+        total_distance="totalTravelDistance",
+        segments="segmentsArrivalAirportCode",
+    )
+    priced = flights.filter(pl.col("price") != "")
+    placed = priced.filter(pl.col("start") != "", pl.col("destination") != "").with_columns(
+        route=pl.concat_str("start", "destination", separator="-")
+    )
+    return {
+        "q1-filter": Keyed(
+            _stopping(placed, params["q1.min_stopovers"]).select(
+                "id", "route", "price", "segments"
+            ),
+            "id",
+        ),
+        "q2-distance": Keyed(
+            flights.filter(
+                pl.col("id") != "",
+                pl.col("start") != "",
+                pl.col("destination") != "",
+                pl.col("total_distance") != "",
+            ).select("id", "start", "destination", "total_distance"),
+            "start",
+        ),
+        "q3-fastest": Keyed(
+            _stopping(placed, params["q3.min_stopovers"])
+            .filter(pl.col("duration") != "")
+            .select("id", "route", "price", "duration", _stopovers()),
+            "route",
+        ),
+        "q4-mean": Keyed(_sum_of(priced["price"])),
+        "q4-pick": Keyed(
+            placed.group_by(key="route", value="price", maintain_order=True).agg(n=pl.len()), "key"
+        ),
+    }
+
+
+def _stopping(flights: pl.DataFrame, least: Any) -> pl.DataFrame:
+    """Flights that stop so often on their way: every segment but the last ends in a stopover."""
+    stops = pl.col("segments").str.count_matches("||", literal=True)
+    return flights.filter(pl.col("id") != "", pl.col("segments") != "", stops >= int(least))
+
+
+def _stopovers() -> pl.Expr:
+    arrivals = pl.col("segments").str.split("||")
+    return arrivals.list.head(arrivals.list.len() - 1).alias("stopovers")
+
+
+def _sum_of(prices: pl.Series) -> pl.DataFrame:
+    return pl.DataFrame({"sum": [str(exact_sum(prices))], "n": [len(prices)]})
+
+
+# -- the queries -----------------------------------------------------------------------------
+
+Q1 = {
+    "id": ColumnType.TEXT,
+    "route": ColumnType.TEXT,
+    "price": ColumnType.DECIMAL,
+    "stopovers": ColumnType.LIST,
+}
+Q2 = {
+    "id": ColumnType.TEXT,
+    "route": ColumnType.TEXT,
+    "total_distance": ColumnType.DECIMAL,
+    "direct_distance": ColumnType.REAL,
+}
+Q3 = {
+    "route": ColumnType.TEXT,
+    "id": ColumnType.TEXT,
+    "stopovers": ColumnType.LIST,
+    "duration": ColumnType.DURATION,
+}
+Q4 = {"route": ColumnType.TEXT, "mean_price": ColumnType.REAL, "max_price": ColumnType.DECIMAL}
+
+
+def with_stopovers(frame: pl.DataFrame, params: Params) -> pl.DataFrame:
+    """q1: the flights are chosen already, the rest is to take their stopovers apart."""
+    return frame.select("id", "route", "price", _stopovers())
+
+
+def far_about(
+    frame: pl.DataFrame, airports: Mapping[str, list[Any]], params: Params
+) -> pl.DataFrame:
+    """q2: flights that are much longer than the way between their airports."""
+    times = threshold(params["q2.times"])
+    pairs = frame.select("start", "destination").unique().rows()
+    direct = [miles_between(airports.get(start), airports.get(end)) for start, end in pairs]
+    limits = [None if way is None else rounded(times * Fraction(way)) for way in direct]
+    ways = pl.DataFrame(pairs, ["start", "destination"], orient="row").with_columns(
+        direct_distance=pl.Series(direct, dtype=pl.Float64),
+        limit=pl.Series(limits, dtype=pl.Float64),
+    )
+    total = pl.col("total_distance").str.strip_chars(" ").cast(pl.Float64, strict=False)
+    # A null is a number that polars cannot read; rounding keeps the order of all others.
+    near = frame.join(ways, on=["start", "destination"], how="inner").filter(
+        pl.col("limit").is_not_null(), (total >= pl.col("limit")).fill_null(True)
+    )
+    sure = [
+        Fraction(text.strip(" ")) > times * Fraction(way)
+        for text, way in near.select("total_distance", "direct_distance").iter_rows()
+    ]
+    return near.filter(pl.Series(sure, dtype=pl.Boolean)).select(
+        "id",
+        "total_distance",
+        "direct_distance",
+        route=pl.concat_str("start", "destination", separator="-"),
+    )
+
+
+def miles_between(one: list[str] | None, other: list[str] | None) -> float | None:
+    """None if a place is not known, or if both are the same."""
+    if one is None or other is None or "" in (*one, *other):
+        return None
+    return _miles(*map(float, (*one, *other))) or None
+
+
+@lru_cache(maxsize=65_536)
+def _miles(latitude: float, longitude: float, to_latitude: float, to_longitude: float) -> float:
+    from geographiclib.geodesic import Geodesic
+
+    if max(abs(latitude), abs(to_latitude)) > 90 or not abs(longitude) + abs(to_longitude) < 1e300:
+        return 0.0
+    found = Geodesic.WGS84.Inverse(latitude, longitude, to_latitude, to_longitude)
+    return float(found["s12"]) / METRES_IN_A_MILE
+
+
+def above_the_mean(routes: Iterator[Group], _: Params, given: list[Any]) -> Mapping[str, Keyed]:
+    """q4: of each route the prices above the mean of all prices."""
+    found = []
+    with decimal.localcontext(EXACT):
+        # No price at all, no mean, and no routes either.
+        total, number = (Decimal(given[0][0]), given[0][1]) if given else (Decimal(0), 0)
+        for route in routes:
+            prices = [(Decimal(text), n, text) for text, n in route.counts]
+            high = [one for one in prices if one[0] * number > total]
+            if high:
+                mean = Fraction(sum(price * n for price, n, _ in high)) / sum(n for _, n, _ in high)
+                top = max(price for price, _, _ in high)
+                text = min(text for price, _, text in high if price == top)
+                found.append((route.key, rounded(mean), text))
+    return {HOME: Keyed(frame_of(found, Q4))}
+
+
+# -- the declaration -------------------------------------------------------------------------
+
+DATASET = Dataset(
+    name="flights",
+    version=1,
+    about="fares between airports: stopovers, detours, durations and prices",
+    sources=(
+        Source(
+            "airports",
+            needed=("Airport Code", "Latitude", "Longitude"),
+            kinds={"Latitude": FieldKind.NUMBER, "Longitude": FieldKind.NUMBER},
+            route=route_airports,
+            delimiter=b";",
+            lacking="\\N",
+            file_name="airports-codepublic.csv",
+        ),
+        Source(
+            "flights",
+            needed=(
+                "legId",
+                "startingAirport",
+                "destinationAirport",
+                "travelDuration",
+                "totalFare",
+                "totalTravelDistance",
+                "segmentsArrivalAirportCode",
+            ),
+            kinds={
+                "travelDuration": FieldKind.ISO_DURATION,
+                "totalFare": FieldKind.NUMBER,
+                "totalTravelDistance": FieldKind.NUMBER,
+            },
+            route=route_flights,
+            file_name="itineraries.csv",
+        ),
+    ),
+    stages=(
+        Stage("q1-filter", ("flights",), Filter(with_stopovers)),
+        Stage(
+            "q2-distance",
+            ("airports", "flights"),
+            Chosen(far_about, Q2, earlier="airports", keep=("Latitude", "Longitude")),
+            joins=("airports",),
+        ),
+        Stage(
+            "q3-fastest",
+            ("flights",),
+            Leaders(
+                "q3.fastest",
+                "route",
+                {**Q3, "price": ColumnType.DECIMAL},
+                ("duration", "price", "id", "stopovers"),
+            ),
+        ),
+        Stage("q4-mean", ("flights",), Total("q4-pick"), keyed=False),
+        Stage("q4-pick", ("flights", "q4-mean"), Tally(above_the_mean, given="q4-mean")),
+    ),
+    queries=(
+        Query(
+            "q1",
+            "q1-filter",
+            Q1,
+            ("id", "price"),
+            "flights with %(q1.min_stopovers)s stopovers or more",
+        ),
+        Query(
+            "q2",
+            "q2-distance",
+            Q2,
+            ("id", "total_distance"),
+            "flights longer than %(q2.times)g times the way between their airports",
+        ),
+        Query(
+            "q3",
+            "q3-fastest",
+            Q3,
+            ("route", "duration"),
+            "for every route the %(q3.fastest)s fastest flights with %(q3.min_stopovers)s "
+            "stopovers or more",
+        ),
+        Query(
+            "q4",
+            "q4-pick",
+            Q4,
+            ("route",),
+            "for every route mean and maximum of the prices above the mean of all",
+        ),
+    ),
+    params=(
+        Param("q1.min_stopovers", 3, "stopovers that a flight needs", 0, 10**9),
+        Param("q2.times", 4.0, "how many times the direct distance", 0, 10**9),
+        Param("q3.min_stopovers", 3, "stopovers that a flight needs", 0, 10**9),
+        Param("q3.fastest", 2, "how many of each route", 0, 10**9),
+    ),
+)
