@@ -12,7 +12,8 @@ import pytest
 from textblob import TextBlob
 
 from booksan.errors import UsageError
-from booksan.generate import Generated, Written, catalogue, dirt, generate_books, opinions
+from booksan.generate import Generated, Written, catalogue, dirt, opinions
+from booksan.generate.books import generate_books
 from booksan.generate.chance import Chance
 from booksan.generate.fields import Titles
 
