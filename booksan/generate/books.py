@@ -4,38 +4,31 @@ The files have the columns of the public ones, their proportions and their warts
 arguments give the same bytes everywhere.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
 
-from booksan.errors import UsageError
 from booksan.generate import catalogue, opinions
 from booksan.generate.chance import Chance
 from booksan.generate.dirt import Dirt
-from booksan.generate.files import Progress, Row, Written, records, write
+from booksan.generate.files import Progress, Written
+from booksan.generate.generator import Generated, Generator, prepare, write_rows
 
 BOOKS_FILE = "books_data.csv"
 REVIEWS_FILE = "Books_rating.csv"
 
+#: Reviews for one book, unless the number of books is given: few, so that many books have some.
+REVIEWS_PER_BOOK = 10
 
-@dataclass(frozen=True)
-class Generated:
-    """The two files that were written."""
 
-    books: Written
-    reviews: Written
-
-    @property
-    def paths(self) -> tuple[Path, Path]:
-        return self.books.path, self.reviews.path
+class GeneratedBooks(Generated):
+    """The two files that were written, by their names."""
 
     @property
-    def rows(self) -> int:
-        return self.books.rows + self.reviews.rows
+    def books(self) -> Written:
+        return self.first
 
     @property
-    def bytes(self) -> int:
-        return self.books.bytes + self.reviews.bytes
+    def reviews(self) -> Written:
+        return self.second
 
 
 def generate_books(
@@ -46,35 +39,41 @@ def generate_books(
     seed: int,
     dirty: bool = False,
     progress: Progress | None = None,
-) -> Generated:
+) -> GeneratedBooks:
     """Write both files into the directory `out`.
 
     A dirty file holds the rows of the clean one, and bad records between them. Now and then
     `progress` is called with the number of rows written since the last call.
     """
-    if books < 0 or reviews < 0:
-        raise UsageError(f"cannot make {books} books and {reviews} reviews: use numbers from 0 on")
-    out.mkdir(parents=True, exist_ok=True)
+    prepare(out, books, reviews)
     shop = catalogue.Catalogue(books, seed)
+    path, rows = out / BOOKS_FILE, shop.rows()
     dirt = Dirt(Chance(seed, "dirty books"), text=catalogue.DESCRIPTION) if dirty else None
-    first = _file(out / BOOKS_FILE, catalogue.COLUMNS, shop.rows(), books, dirt, progress)
-    rows = opinions.Opinions(shop.shelves, seed).rows(reviews)
+    first = write_rows(path, catalogue.COLUMNS, rows, books, dirt=dirt, progress=progress)
+    path, rows = out / REVIEWS_FILE, opinions.Opinions(shop.shelves, seed).rows(reviews)
     if dirty:
         chance = Chance(seed, "dirty reviews")
         dirt = Dirt(chance, text=opinions.TEXT, number=opinions.SCORE, oversized=True)
-    second = _file(out / REVIEWS_FILE, opinions.COLUMNS, rows, reviews, dirt, progress)
-    return Generated(first, second)
+    second = write_rows(path, opinions.COLUMNS, rows, reviews, dirt=dirt, progress=progress)
+    return GeneratedBooks(first, second)
 
 
-def _file(
-    path: Path,
-    columns: tuple[str, ...],
-    rows: Iterable[Row],
-    total: int,
-    dirt: Dirt | None,
-    progress: Progress | None,
-) -> Written:
-    if dirt is None:
-        return write(path, columns, records(rows), progress)
-    written = write(path, columns, dirt.records(rows, total), progress)
-    return replace(written, bad=dirt.bad)
+def _generate(
+    out: Path,
+    *,
+    rows: int,
+    seed: int,
+    dirty: bool = False,
+    progress: Progress | None = None,
+    first_rows: int | None = None,
+) -> Generated:
+    books = rows // REVIEWS_PER_BOOK if first_rows is None else first_rows
+    return generate_books(out, books=books, reviews=rows, seed=seed, dirty=dirty, progress=progress)
+
+
+GENERATOR = Generator(
+    files=(BOOKS_FILE, REVIEWS_FILE),
+    rows_help="reviews",
+    generate=_generate,
+    options={"books": "first_rows", "reviews": "rows"},
+)
