@@ -5,13 +5,8 @@ python -m tests.oracle.books BOOKS REVIEWS OUTDIR [--set q3.min_reviews=5 ...]
 
 from __future__ import annotations
 
-import argparse
 import ast
-import csv
-import io
-import json
 import math
-import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,17 +15,26 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal
 
 import numpy
 from textblob import TextBlob
 
-from tests.oracle.reader import number, rows
+from tests.oracle.common import (
+    NO_PARAMS,
+    Cells,
+    Defaults,
+    Params,
+    command,
+    csv_file,
+    json_list,
+    rejected_of,
+    rounded,
+    year_in,
+)
+from tests.oracle.kinds import number, unless_lacking
+from tests.oracle.reader import NO_KINDS, Kind, rows
 
-Source = Literal["books", "reviews"]
-Cells = Sequence[object]
-
-DEFAULTS: Mapping[str, str | int | float] = MappingProxyType(
+DEFAULTS: Defaults = MappingProxyType(
     {
         "q1.category": "Computers",
         "q1.from_year": 2000,
@@ -45,14 +49,15 @@ DEFAULTS: Mapping[str, str | int | float] = MappingProxyType(
         "q5.percentile": 90.0,
     }
 )
-NO_PARAMS: Mapping[str, object] = MappingProxyType({})
 NEEDED: Mapping[str, Sequence[str]] = MappingProxyType(
     {
         "books": ("Title", "authors", "publisher", "publishedDate", "categories"),
         "reviews": ("Title", "review/score", "review/text"),
     }
 )
-NUMBERS: Mapping[str, Sequence[str]] = MappingProxyType({"books": (), "reviews": ("review/score",)})
+KINDS: Mapping[str, Mapping[str, Kind]] = MappingProxyType(
+    {"books": NO_KINDS, "reviews": {"review/score": number}}
+)
 
 
 @dataclass(frozen=True)
@@ -75,62 +80,39 @@ class Review:
     text: str
 
 
-@dataclass(frozen=True)
-class Params:
-    """The thresholds of all queries as typed values."""
-
-    given: Mapping[str, object]
-
-    def text(self, name: str) -> str:
-        return str(self._value(name))
-
-    def whole(self, name: str) -> int:
-        return int(str(self._value(name)))
-
-    def real(self, name: str) -> float:
-        return float(str(self._value(name)))
-
-    def _value(self, name: str) -> object:
-        return self.given.get(name, DEFAULTS[name])
-
-
 def answers(
     books: Path, reviews: Path, params: Mapping[str, object] = NO_PARAMS
 ) -> dict[str, bytes]:
     """The result files q1 to q5 as they must be written."""
-    unknown = set(params) - set(DEFAULTS)
-    if unknown:
-        raise ValueError(f"unknown parameters: {', '.join(sorted(unknown))}")
-    settings = Params(params)
+    settings = Params(DEFAULTS, params)
     every_book = participants(books)
     every_review = opinions(reviews)
     by_title = first_of_each_title(every_book)
     popular = _popular(by_title, every_review, settings)
     return {
-        "q1": _file(("title", "authors", "publisher"), q1(every_book, settings)),
-        "q2": _file(("author", "decades"), q2(every_book, settings)),
-        "q3": _file(("title", "authors", "reviews"), q3(by_title, popular)),
-        "q4": _file(("rank", "title", "mean_score"), q4(popular, every_review, settings)),
-        "q5": _file(("title", "mean_polarity"), q5(by_title, every_review, settings)),
+        "q1": csv_file(("title", "authors", "publisher"), q1(every_book, settings)),
+        "q2": csv_file(("author", "decades"), q2(every_book, settings)),
+        "q3": csv_file(("title", "authors", "reviews"), q3(by_title, popular)),
+        "q4": csv_file(("rank", "title", "mean_score"), q4(popular, every_review, settings)),
+        "q5": csv_file(("title", "mean_polarity"), q5(by_title, every_review, settings)),
     }
 
 
-def rejected(path: Path, source: Source) -> list[int]:
+def rejected(path: Path, source: str) -> list[int]:
     """The numbers of the rows that cannot be read."""
-    read = rows(path, NEEDED[source], NUMBERS[source])
-    return [row_number for row_number, row in read if row is None]
+    return rejected_of(rows(path, NEEDED[source], KINDS[source]))
 
 
 def participants(path: Path) -> list[Book]:
     """The books that lack nothing, in file order."""
     found = []
-    for _, row in rows(path, NEEDED["books"], NUMBERS["books"]):
+    for _, row in rows(path, NEEDED["books"], KINDS["books"]):
         if row is None:
             continue
         authors, categories = elements(row["authors"]), elements(row["categories"])
-        year = re.search("[0-9]{4}", row["publishedDate"])
-        if row["Title"] and authors and categories and year:
-            book = Book(row["Title"], authors, categories, row["publisher"], int(year[0]))
+        year = year_in(row["publishedDate"])
+        if row["Title"] and authors and categories and year is not None:
+            book = Book(row["Title"], authors, categories, row["publisher"], year)
             found.append(book)
     return found
 
@@ -138,12 +120,11 @@ def participants(path: Path) -> list[Book]:
 def opinions(path: Path) -> list[Review]:
     """The reviews that have a title, in file order."""
     found = []
-    for _, row in rows(path, NEEDED["reviews"], NUMBERS["reviews"]):
+    for _, row in rows(path, NEEDED["reviews"], KINDS["reviews"]):
         if row is None or row["Title"] == "":
             continue
-        score = row["review/score"]
-        exact = None if score == "" else number(score)
-        found.append(Review(row["Title"], exact, row["review/text"]))
+        score = unless_lacking(number, row["review/score"])
+        found.append(Review(row["Title"], score, row["review/text"]))
     return found
 
 
@@ -192,7 +173,7 @@ def q1(books: Iterable[Book], settings: Params) -> Sequence[Cells]:
     first, last = settings.whole("q1.from_year"), settings.whole("q1.to_year")
     word = settings.text("q1.word").lower()
     return sorted(
-        (book.title, _json(book.authors), book.publisher)
+        (book.title, json_list(book.authors), book.publisher)
         for book in books
         if settings.text("q1.category") in book.categories
         and first <= book.year <= last
@@ -213,7 +194,7 @@ def q2(books: Iterable[Book], settings: Params) -> Sequence[Cells]:
 def q3(by_title: Mapping[str, Book], popular: Mapping[str, int]) -> Sequence[Cells]:
     """Books of some years with many reviews."""
     return sorted(
-        (title, _json(by_title[title].authors), count) for title, count in popular.items()
+        (title, json_list(by_title[title].authors), count) for title, count in popular.items()
     )
 
 
@@ -223,7 +204,7 @@ def q4(popular: Mapping[str, int], reviews: Iterable[Review], settings: Params) 
     for review in reviews:
         if review.title in popular and review.score is not None:
             scores[review.title].append(review.score)
-    means = [(title, _rounded(sum(own, Fraction(0)) / len(own))) for title, own in scores.items()]
+    means = [(title, rounded(sum(own, Fraction(0)) / len(own))) for title, own in scores.items()]
     means.sort(key=lambda pair: (-pair[1], pair[0]))
     best = means[: settings.whole("q4.top")]
     return [(rank, title, mean) for rank, (title, mean) in enumerate(best, start=1)]
@@ -259,37 +240,9 @@ def _popular(
     return {title: count for title, count in counts.items() if count >= least}
 
 
-def _rounded(exact: Fraction) -> float:
-    try:
-        return float(exact)
-    except OverflowError:
-        return math.inf if exact > 0 else -math.inf
-
-
-def _json(names: list[str]) -> str:
-    return json.dumps(names, ensure_ascii=False)
-
-
-def _file(header: Sequence[str], cells: Iterable[Cells]) -> bytes:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(cells)
-    return text.getvalue().encode("utf-8")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Write q1.csv to q5.csv into a directory."""
-    parser = argparse.ArgumentParser(prog="python -m tests.oracle.books")
-    parser.add_argument("books", type=Path)
-    parser.add_argument("reviews", type=Path)
-    parser.add_argument("outdir", type=Path)
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="given")
-    options = parser.parse_args(arguments)
-    params = dict(text.split("=", 1) for text in options.given)
-    options.outdir.mkdir(parents=True, exist_ok=True)
-    for query, content in answers(options.books, options.reviews, params).items():
-        (options.outdir / f"{query}.csv").write_bytes(content)
+    command("books", NEEDED, answers, arguments)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.oracle import books as oracle
-from tests.oracle.reader import RECORD_LIMIT, framed, lines, number, rows
+from tests.oracle.kinds import number
+from tests.oracle.reader import RECORD_LIMIT, framed, lines, rows
 
 BOOKS = b"Title,authors,publisher,publishedDate,categories\n"
 REVIEWS = b"Title,review/score,review/text\n"
@@ -130,6 +131,13 @@ def test_a_missing_column_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "books.csv"
     path.write_bytes(BOOKS.replace(b"authors", b"Authors"))
     with pytest.raises(ValueError, match="no column authors"):
+        oracle.rejected(path, "books")
+
+
+def test_a_needed_column_that_stands_twice_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "books.csv"
+    path.write_bytes(b"authors," + BOOKS)
+    with pytest.raises(ValueError, match="more than one column authors"):
         oracle.rejected(path, "books")
 
 
