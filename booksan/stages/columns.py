@@ -67,6 +67,6 @@ def rounded(value: Fraction) -> float:
         return float("inf") if value > 0 else float("-inf")
 
 
-def exact_sum(texts: Iterable[str]) -> Decimal:
+def exact_sum(numbers: Iterable[str | Decimal]) -> Decimal:
     with decimal.localcontext(EXACT):
-        return sum(map(Decimal, texts), Decimal(0))
+        return sum(map(Decimal, numbers), Decimal(0))

@@ -122,7 +122,9 @@ def far_about(
     pairs = frame.select("start", "destination").unique().rows()
     direct = [miles_between(airports.get(start), airports.get(end)) for start, end in pairs]
     limits = [None if way is None else rounded(times * Fraction(way)) for way in direct]
-    ways = pl.DataFrame(pairs, ["start", "destination"], orient="row").with_columns(
+    ways = pl.DataFrame(
+        pairs, dict.fromkeys(("start", "destination"), pl.String), orient="row"
+    ).with_columns(
         direct_distance=pl.Series(direct, dtype=pl.Float64),
         limit=pl.Series(limits, dtype=pl.Float64),
     )

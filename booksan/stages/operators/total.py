@@ -1,8 +1,9 @@
 """One exact sum over all rows of a client, for every shard of another stage."""
 
-from fractions import Fraction
+from decimal import Decimal
 
 from booksan.messages import Message, to_frame
+from booksan.stages.columns import exact_sum
 from booksan.stages.graph import Keyed
 from booksan.stages.kinds import ColumnType
 from booksan.stages.operator import Piece, Stateful
@@ -10,7 +11,7 @@ from booksan.stages.table import frame_of
 
 
 class Total(Stateful):
-    """Takes rows of `sum`, a fraction as text, and `n`; gives one such row, or none for none."""
+    """Takes rows of `sum`, a decimal as text, and `n`; gives one such row, or none for none."""
 
     schema = "CREATE TABLE total (sum TEXT NOT NULL, n INTEGER NOT NULL)"
 
@@ -21,15 +22,15 @@ class Total(Stateful):
         super().create()
         self.db.execute("INSERT INTO total VALUES ('0', 0)")
 
-    def prepare(self, message: Message) -> tuple[Fraction, int]:
+    def prepare(self, message: Message) -> tuple[Decimal, int]:
         frame = to_frame(message.body)
-        return sum(map(Fraction, frame["sum"]), Fraction(0)), int(frame["n"].sum())
+        return exact_sum(frame["sum"]), int(frame["n"].sum())
 
-    def apply(self, message: Message, prepared: tuple[Fraction, int]) -> None:
+    def apply(self, message: Message, prepared: tuple[Decimal, int]) -> None:
         (before,) = self.db.execute("SELECT sum FROM total").fetchone()
         self.db.execute(
             "UPDATE total SET sum = ?, n = n + ?",
-            (str(Fraction(before) + prepared[0]), prepared[1]),
+            (str(exact_sum((before, prepared[0]))), prepared[1]),
         )
 
     def final(self, cursor: str | None) -> Piece:
