@@ -163,9 +163,8 @@ def q1(games: Iterable[Game]) -> Sequence[Cells]:
     """How many games support each platform."""
     counts = dict.fromkeys(PLATFORMS, 0)
     for game in games:
-        if None not in game.platforms:
-            for platform, is_supported in zip(PLATFORMS, game.platforms, strict=True):
-                counts[platform] += is_supported is True
+        for platform, is_supported in zip(PLATFORMS, game.platforms, strict=True):
+            counts[platform] += is_supported is True
     return sorted(counts.items())
 
 

@@ -184,9 +184,9 @@ def test_q1_counts_the_games_of_each_platform(answer: Asked) -> None:
     assert answer("q1", games) == "Linux,1\nMac,2\nWindows,3\n"
 
 
-def test_q1_skips_games_that_lack_one_of_the_platforms(answer: Asked) -> None:
+def test_q1_counts_a_platform_that_a_game_has_though_another_is_lacking(answer: Asked) -> None:
     games = ["1,a,2010,x,0,True,,False", "2,a,2010,x,0,True,True,", "3,a,2010,x,0,True,True,True"]
-    assert answer("q1", games) == "Linux,1\nMac,1\nWindows,1\n"
+    assert answer("q1", games) == "Linux,1\nMac,2\nWindows,3\n"
 
 
 # q2
