@@ -57,14 +57,16 @@ def booksan_app(
 
 @app.command(epilog=EXIT_CODES)
 def run(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="The data set: books.")],
+    dataset: Annotated[
+        str, typer.Argument(metavar="DATASET", help="The data set; `booksan datasets` lists them.")
+    ],
     files: Annotated[
         list[Path],
         typer.Argument(
             # An unreadable file is found later, as a matter of the input and not of usage.
             readable=False,
             metavar="FILES",
-            help="Its files in order, plain or .gz; for books BOOKS_CSV REVIEWS_CSV.",
+            help="Its files in order, plain or .gz.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="Directory for the answers, q1.csv and so on.")],
@@ -111,6 +113,19 @@ def run(
         dataset, files, out, workers, settings or [], form, data_dir, max_rejected, batch_bytes
     )
     raise typer.Exit(run_command(request, as_json=as_json))
+
+
+@app.command()
+def datasets(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One of them, with all about it.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Lists the data sets: their files, queries and parameters."""
+    from booksan.datasets import datasets_command
+
+    datasets_command(name, as_json=as_json)
 
 
 @app.command()

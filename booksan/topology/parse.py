@@ -1,5 +1,6 @@
 """From the text of a topology's file to a topology."""
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping
@@ -77,7 +78,7 @@ def _name(section: Section, key: str, name: str) -> str:
 def _datasets(top: Section, known: Mapping[str, Dataset]) -> tuple[str, ...]:
     if "datasets" not in top:
         return tuple(known)
-    wanted = top.list_of("datasets", str, '["books"]')
+    wanted = top.list_of("datasets", str, json.dumps([next(iter(known))]))
     for name in wanted:
         if name not in known:
             raise top.error("datasets", f"there is no data set {name!r}; {nearest(name, known)}")

@@ -74,13 +74,13 @@ _SHORT = 30.0
 
 @app.command(epilog=EXIT_CODES)
 def submit(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="The data set: books.")],
+    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="The name of the data set.")],
     files: Annotated[
         list[Path],
         typer.Argument(
             readable=False,
             metavar="FILES",
-            help="Its files in order, plain or .gz; for books BOOKS_CSV REVIEWS_CSV.",
+            help="Its files in order, plain or .gz.",
         ),
     ],
     server: Server = None,

@@ -14,7 +14,7 @@ from booksan.cli import app
 from booksan.errors import BooksanError
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.openapi import document
-from booksan.stages.books import DATASET as BOOKS
+from booksan.stages.datasets import datasets
 from booksan.stages.graph import Param
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,11 @@ def test_the_page_on_benchmarks_tells_of_every_option_of_bench(option: str) -> N
     assert f"`{option}" in (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("param", BOOKS.params, ids=lambda param: param.name)
+@pytest.mark.parametrize(
+    "param",
+    [param for dataset in datasets().values() for param in dataset.params],
+    ids=lambda param: param.name,
+)
 def test_the_page_on_queries_tells_of_every_parameter_with_its_default(param: Param) -> None:
     lines = [
         line
@@ -107,3 +111,15 @@ def test_every_command_has_a_help_text() -> None:
             check(each)
 
     check(COMMANDS)
+
+
+@pytest.mark.parametrize("name", datasets())
+def test_a_data_sets_name_stands_in_its_own_modules_only(name: str) -> None:
+    """All else works for any data set, also for one that another package brings."""
+    own = re.compile(rf"{name}|duckdb_{name}|polars_{name}|registry")
+    # The path of the package begins with a data set's name.
+    word = re.compile(rf"[\"' ]{name}[\"' ]")
+    for path in [*ROOT.glob("booksan/**/*.py"), *ROOT.glob("client/booksan_client/**/*.py")]:
+        if not own.match(path.stem) and path.parent.name not in ("generate", "sentiment"):
+            found = [line for line in path.read_text().splitlines() if word.search(line)]
+            assert not found, path

@@ -126,7 +126,7 @@ def test_a_gateway_may_listen_elsewhere_than_it_is_reached() -> None:
         (GOOD.replace("datasets", "dataset"), ["dataset: there is no such key", "'datasets'?"]),
         (GOOD.replace('["books"]', '["bokos"]'), ["no data set 'bokos'; did you mean 'books'"]),
         (GOOD.replace('["books"]', "[]"), ["datasets: must name at least one"]),
-        (GOOD.replace('["books"]', "1"), ['datasets: must be a list such as ["books"], not 1']),
+        (GOOD.replace('["books"]', "1"), ['datasets: must be a list such as ["aoe2"], not 1']),
         (TOP, ["hosts: must be a table, [hosts]; it is missing"]),
         (TOP + "[hosts]\n", ["hosts: there is none", "[hosts.alpha]"]),
         (TOP + "hosts = 3\n", ["hosts: must be a table, [hosts], not 3"]),
