@@ -25,7 +25,7 @@ COMMANDS: Any = typer.main.get_command(app)
 def options_of(*path: str) -> list[str]:
     command: Any = COMMANDS
     for name in path:
-        command = command.commands[name]
+        command = command.get_command(typer.Context(command), name)
     return [
         option
         for param in command.params
@@ -103,7 +103,8 @@ def test_every_error_is_drawn_in_the_tree() -> None:
 def test_every_command_has_a_help_text() -> None:
     def check(command: Any) -> None:
         assert command.help or command.short_help
-        for each in getattr(command, "commands", {}).values():
-            check(each)
+        context = typer.Context(command)
+        for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+            check(command.get_command(context, name))
 
     check(COMMANDS)
