@@ -12,6 +12,7 @@ from booksan.bench.cli import app as bench
 from booksan.chaos.cli import chaos
 from booksan.cluster import cli as cluster
 from booksan.errors import BooksanError
+from booksan.generate import cli as generate
 from booksan.operate import cli as operate
 from booksan_client.cli import app as client
 
@@ -22,8 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Answers queries over streamed CSV files, the same to the last byte whatever is killed.",
 )
-generate = typer.Typer(no_args_is_help=True, help="Makes seeded data sets to try things on.")
-app.add_typer(generate, name="generate")
+app.command(context_settings=generate.SETTINGS)(generate.generate)
 app.add_typer(bench, name="bench")
 # Without a name, its commands become those of booksan: submit, status, results, cancel, list.
 app.add_typer(client)
@@ -128,23 +128,6 @@ def doctor(
     from booksan.doctor.command import doctor_command
 
     raise typer.Exit(doctor_command(config, data_dir, as_json=as_json))
-
-
-@generate.command("books")
-def generate_books_command(
-    out: Annotated[Path, typer.Option(help="Directory for books_data.csv and Books_rating.csv.")],
-    books: Annotated[int, typer.Option(min=0, help="Rows of books.")] = 1_000,
-    reviews: Annotated[int, typer.Option(min=0, help="Rows of reviews.")] = 10_000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
-    dirty: Annotated[bool, typer.Option("--dirty", help="With rows that are rejected.")] = False,
-) -> None:
-    """Files in the public data set's columns and with its warts."""
-    from booksan.generate.books import generate_books
-
-    out.mkdir(parents=True, exist_ok=True)
-    made = generate_books(out, books=books, reviews=reviews, seed=seed, dirty=dirty)
-    for written in (made.books, made.reviews):
-        typer.echo(f"{written.path}: {written.rows:,} rows, {written.bytes / 1e6:.1f} MB")
 
 
 def main() -> None:

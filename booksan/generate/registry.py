@@ -7,7 +7,7 @@ from booksan.errors import UsageError
 from booksan.generate.generator import Generator
 
 #: Each is a module beside this one that offers its `GENERATOR`.
-NAMES = ("books", "flights", "aoe2")
+NAMES = ("books", "flights", "aoe2", "steam")
 
 
 class Generators(Mapping[str, Generator]):

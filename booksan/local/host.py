@@ -9,6 +9,7 @@ from booksan.gateway.config import ADDRESS_FILE, GatewayConfig, read_address, wr
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
 from booksan.supervisor.handle import Host
 from booksan.transport.address import QUEUES_VARIABLE
+from booksan.worker.settings import WARM_UP
 from booksan_client.caller import Caller, Limits
 from booksan_client.credentials import OPERATOR_TOKEN, TOKEN, authorization
 from booksan_client.files import write_private
@@ -48,6 +49,7 @@ def prepared_host(root: Path, shards: Mapping[str, int], expiry: int) -> Host:
     env = {
         "POLARS_MAX_THREADS": "1",
         "OMP_NUM_THREADS": "1",
+        WARM_UP: "1",
         # Whatever the user's own servers need is not for this one.
         TOKEN: _token(root),
         OPERATOR_TOKEN: "",

@@ -21,21 +21,25 @@ SECONDS_IN_AN_HOUR = 3600
 def route_matches(frame: pl.DataFrame, params: Params) -> Mapping[str, Keyed]:
     matches = frame.filter(pl.col("token") != "")
     matches = matches.with_columns(long=_long_and_high(matches, params))
-    ladder, place = pl.col("ladder"), pl.col("map")
-    of_q3 = (ladder == params["q3.ladder"]) & (place == params["q3.map"])
-    of_q4 = (ladder == params["q4.ladder"]) & (place == params["q4.map"])
+    of_q3 = _is("ladder", params["q3.ladder"]) & _is("map", params["q3.map"])
+    of_q4 = _is("ladder", params["q4.ladder"]) & _is("map", params["q4.map"])
     different = pl.col("mirror").str.to_lowercase() == "false"
     return {
         "q1-first": first_rows(matches, "token", pl.col("long")),
-        "q2-duel": first_rows(matches, "token", ladder == params["q2.ladder"]),
+        "q2-duel": first_rows(matches, "token", _is("ladder", params["q2.ladder"])),
         "q3-join": first_rows(matches, "token", of_q3 & different),
         "q4-join": first_rows(matches, "token", of_q4),
     }
 
 
+def _is(column: str, value: object) -> pl.Expr:
+    """A value that is lacking is none, whatever is asked for."""
+    return (pl.col(column) == value) & (pl.col(column) != "")
+
+
 def _long_and_high(matches: pl.DataFrame, params: Params) -> pl.Series:
     """q1's matches. Few are of its servers, so their durations can be taken one by one."""
-    servers = str(params["q1.servers"]).split(",")
+    servers = [name for name in str(params["q1.servers"]).split(",") if name]
     likely = matches["server"].is_in(servers) & over(
         matches["average_rating"], threshold(params["q1.rating"])
     )

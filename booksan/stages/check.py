@@ -22,6 +22,7 @@ def check(dataset: Dataset) -> None:
         _check_stages(dataset)
         _check_order(dataset)
         _check_queries(dataset)
+        _check_readers(dataset)
         for source in dataset.sources:
             _check_source(dataset, source)
     except UsageError as error:
@@ -71,8 +72,6 @@ def _check_stages(dataset: Dataset) -> None:
             raise UsageError(f"{stage.name} joins what it does not read, or what is no source")
         if isinstance(stage.operator, Stateless):
             _check_stateless(dataset, stage)
-        elif not dataset.receivers[stage.name] and stage.name != HOME:
-            raise UsageError(f"nothing reads {stage.name}: give it a query or a reader")
 
 
 def _check_stateless(dataset: Dataset, stage: Stage) -> None:
@@ -105,6 +104,12 @@ def _check_queries(dataset: Dataset) -> None:
             raise UsageError(
                 f"{query.name}: its text does not fit the parameters: {error!r}"
             ) from None
+
+
+def _check_readers(dataset: Dataset) -> None:
+    for stage in dataset.stages:
+        if not dataset.receivers[stage.name] and stage.name != HOME:
+            raise UsageError(f"nothing reads {stage.name}: give it a query or a reader")
 
 
 def _check_source(dataset: Dataset, source: Source) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from math import isfinite
 from typing import Any
 
 import polars as pl
@@ -40,8 +41,10 @@ def route_flights(frame: pl.DataFrame, params: Params) -> Mapping[str, Keyed]:
     )
     priced = flights.filter(pl.col("price") != "")
     placed = priced.filter(pl.col("start") != "", pl.col("destination") != "").with_columns(
-        route=pl.concat_str("start", "destination", separator="-")
+        route=_route()
     )
+    # Routes between different airports can look alike: A-B to C, and A to B-C.
+    pair = pl.format("{} {}", pl.col("start").str.len_chars(), "route")
     return {
         "q1-filter": Keyed(
             _stopping(placed, params["q1.min_stopovers"]).select(
@@ -61,12 +64,12 @@ def route_flights(frame: pl.DataFrame, params: Params) -> Mapping[str, Keyed]:
         "q3-fastest": Keyed(
             _stopping(placed, params["q3.min_stopovers"])
             .filter(pl.col("duration") != "")
-            .select("id", "route", "price", "duration", _stopovers()),
-            "route",
+            .select("id", "route", "price", "duration", _stopovers(), pair.alias("pair")),
+            "pair",
         ),
         "q4-mean": Keyed(_sum_of(priced["price"])),
         "q4-pick": Keyed(
-            placed.group_by(key="route", value="price", maintain_order=True).agg(n=pl.len()), "key"
+            placed.group_by(key=pair, value="price", maintain_order=True).agg(n=pl.len()), "key"
         ),
     }
 
@@ -75,6 +78,10 @@ def _stopping(flights: pl.DataFrame, least: Any) -> pl.DataFrame:
     """Flights that stop so often on their way: every segment but the last ends in a stopover."""
     stops = pl.col("segments").str.count_matches("||", literal=True)
     return flights.filter(pl.col("id") != "", pl.col("segments") != "", stops >= int(least))
+
+
+def _route() -> pl.Expr:
+    return pl.concat_str("start", "destination", separator="-")
 
 
 def _stopovers() -> pl.Expr:
@@ -141,7 +148,7 @@ def far_about(
         "id",
         "total_distance",
         "direct_distance",
-        route=pl.concat_str("start", "destination", separator="-"),
+        route=_route(),
     )
 
 
@@ -156,7 +163,9 @@ def miles_between(one: list[str] | None, other: list[str] | None) -> float | Non
 def _miles(latitude: float, longitude: float, to_latitude: float, to_longitude: float) -> float:
     from geographiclib.geodesic import Geodesic
 
-    if max(abs(latitude), abs(to_latitude)) > 90 or not abs(longitude) + abs(to_longitude) < 1e300:
+    if max(abs(latitude), abs(to_latitude)) > 90 or not all(
+        map(isfinite, (longitude, to_longitude))
+    ):
         return 0.0
     found = Geodesic.WGS84.Inverse(latitude, longitude, to_latitude, to_longitude)
     return float(found["s12"]) / METRES_IN_A_MILE
@@ -175,7 +184,7 @@ def above_the_mean(routes: Iterator[Group], _: Params, given: list[Any]) -> Mapp
                 mean = Fraction(sum(price * n for price, n, _ in high)) / sum(n for _, n, _ in high)
                 top = max(price for price, _, _ in high)
                 text = min(text for price, _, text in high if price == top)
-                found.append((route.key, rounded(mean), text))
+                found.append((route.key.partition(" ")[2], rounded(mean), text))
     return {HOME: Keyed(frame_of(found, Q4))}
 
 
@@ -228,8 +237,8 @@ DATASET = Dataset(
             ("flights",),
             Leaders(
                 "q3.fastest",
-                "route",
-                {**Q3, "price": ColumnType.DECIMAL},
+                "pair",
+                {**Q3, "price": ColumnType.DECIMAL, "pair": ColumnType.TEXT},
                 ("duration", "price", "id", "stopovers"),
             ),
         ),

@@ -105,7 +105,7 @@ class Life:
         self.worker = worker
         try:
             worker.resume(suspicious=suspicious)
-            if not worker.step(WARM_UP_SECONDS):
+            if worker.settings.warm_up and not worker.step(WARM_UP_SECONDS):
                 worker.warm_up()
             quiet_collector()
             while not self.stopping:

@@ -3,6 +3,8 @@
 import os
 from dataclasses import dataclass
 
+WARM_UP = "BOOKSAN_WARM_UP"
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -22,6 +24,9 @@ class Settings:
     tick: float = 30.0
     #: SQLite's: FULL survives power failures, NORMAL and OFF survive only kills.
     synchronous: str = "FULL"
+    #: Whether an idle worker loads what its first message will need: right where all workers will
+    #: have work soon. In a cluster most serve data sets that nobody may be using, and stay small.
+    warm_up: bool = False
 
     @classmethod
     def from_environment(cls) -> "Settings":
@@ -29,4 +34,5 @@ class Settings:
         return cls(
             synchronous=os.environ.get("BOOKSAN_SYNCHRONOUS", cls.synchronous),
             publish_chunk=int(os.environ.get("BOOKSAN_PUBLISH_CHUNK", cls.publish_chunk)),
+            warm_up=bool(os.environ.get(WARM_UP, "")),
         )

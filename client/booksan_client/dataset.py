@@ -76,7 +76,7 @@ class Dataset:
                 Query(str(each["name"]), str(each["about"]), dict(each["columns"]))
                 for each in found["queries"]
             ),
-            about=str(found["about"]),
+            about=str(found.get("about", "")),
         )
 
     def check_files(self, count: int) -> None:
@@ -108,7 +108,7 @@ def _source(found: Mapping[str, Any]) -> Source:
         file_name=str(found["file_name"]),
         needed=tuple(map(str, found["needed"])),
         delimiter=str(found["delimiter"]).encode(),
-        merged={name: tuple(map(str, parts)) for name, parts in found["merged"].items()},
+        merged={name: tuple(map(str, parts)) for name, parts in found.get("merged", {}).items()},
     )
 
 

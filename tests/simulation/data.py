@@ -8,6 +8,7 @@ from pathlib import Path
 from booksan.generate.books import generate_books
 from booksan.spec import ParamValue, Spec
 from booksan.stages.books import DATASET as BOOKS
+from booksan.stages.datasets import dataset_named
 from booksan_client.cutter import Cutter, open_source, read_header
 from tests.oracle import books as oracle
 
@@ -25,17 +26,24 @@ PARAMS: dict[str, ParamValue] = BOOKS.defaults | {
 
 @dataclass(frozen=True)
 class Sample:
+    dataset: str
     batches: dict[str, tuple[bytes, ...]]
     columns: dict[str, tuple[str, ...]]
+    params: dict[str, ParamValue]
     answers: dict[str, bytes]
     rejected: dict[str, list[int]]
 
     def spec(self, client: str, shards: dict[str, int]) -> Spec:
-        return Spec(client, "books", BOOKS.version, PARAMS, self.columns, shards, 2**40)
+        version = dataset_named(self.dataset).version
+        return Spec(client, self.dataset, version, self.params, self.columns, shards, 2**40)
+
+
+def shards_of(name: str, keyed: int, single: int = 1) -> dict[str, int]:
+    return {stage.name: keyed if stage.keyed else single for stage in dataset_named(name).stages}
 
 
 def shards(keyed: int, single: int = 1) -> dict[str, int]:
-    return {stage.name: keyed if stage.keyed else single for stage in BOOKS.stages}
+    return shards_of(BOOKS.name, keyed, single)
 
 
 @functools.cache
@@ -59,8 +67,10 @@ def sample(
                 batches[name] = tuple(batch.data for batch in cutter)
             columns[name] = header.names
         return Sample(
+            BOOKS.name,
             batches,
             columns,
+            PARAMS,
             oracle.answers(paths["books"], paths["reviews"], PARAMS),
             {
                 "books": oracle.rejected(paths["books"], "books"),

@@ -123,6 +123,16 @@ def test_q1_sorts_prices_by_value_and_equal_ones_by_text_last_of_all(answer: Ask
     )
 
 
+#: A tenth and a little more: the same float, and in the other order as texts.
+TENTH, MORE = "1e-1", "0.10000000000000000001"
+
+
+def test_q1_sorts_prices_exactly(answer: Asked) -> None:
+    flights = [f"a,A,C,,{MORE},,B||C", f"a,A,C,,{TENTH},,B||C"]
+    expected = f'a,A-C,{TENTH},"[""B""]"\na,A-C,{MORE},"[""B""]"\n'
+    assert answer("q1", [], flights, q1_min_stopovers=1) == expected
+
+
 def test_q1_sorts_stopovers_by_the_written_list(answer: Asked) -> None:
     # In JSON the names end with a quote, which comes after "!".
     flights = ["a,A,C,,1,,B||C", "a,A,C,,1,,B!||C"]
@@ -169,6 +179,13 @@ def test_q2_skips_unknown_airports_and_a_direct_way_of_nothing(answer: Asked) ->
     flights += [f"{code},{code},A,,,999999,Z" for code in "LMNOPQ"]
     flights += ["same,B,C,,,999999,Z", "a,,A,,,999999,Z", "b,A,,,,999999,Z", ",A,B,,,999999,Z"]
     assert answer("q2", airports, flights) == ""
+
+
+def test_q2_knows_the_poles(answer: Asked) -> None:
+    airports = ["A;0;0;", "N;90;0;", "S;-90.0;0;"]
+    found = answer("q2", airports, ["a,A,N,,,99999,", "b,S,A,,,99999,"])
+    # A quarter of a meridian is 10001965.729 m.
+    assert [line.split(",")[-1][:9] for line in found.splitlines()] == ["6214.9333", "6214.9333"]
 
 
 def test_q2_needs_neither_price_nor_duration_nor_segments(answer: Asked) -> None:
@@ -229,10 +246,18 @@ def test_q3_breaks_ties_by_price_by_value_then_id(answer: Asked) -> None:
     assert third == found + 'A-C,d,"[""B""]",PT3600S\n'
 
 
+def test_q3_compares_prices_exactly(answer: Asked) -> None:
+    flights = [f"a,A,C,PT1H,{MORE},,B||C", f"b,A,C,PT1H,{TENTH},,B||C"]
+    found = answer("q3", [], flights, q3_min_stopovers=1, q3_fastest=1)
+    assert found == 'A-C,b,"[""B""]",PT1H\n'
+
+
 def test_q3_picks_equal_flights_by_stopovers_then_by_the_written_duration(answer: Asked) -> None:
     flights = ["a,A,C,PT60M,1,,B||C", "a,A,C,PT1H,1.0,,C||C", "a,A,C,PT1H,1,,B||C"]
     picked = answer("q3", [], flights, q3_min_stopovers=1)
     assert picked == 'A-C,a,"[""B""]",PT1H\nA-C,a,"[""B""]",PT60M\n'
+    one = answer("q3", [], flights, q3_min_stopovers=1, q3_fastest=1)
+    assert one == 'A-C,a,"[""B""]",PT1H\n'
 
 
 def test_q3_writes_by_route_and_duration_then_id_not_price(answer: Asked) -> None:
@@ -306,6 +331,13 @@ def test_q4_has_no_rows_without_prices_or_with_equal_ones(answer: Asked) -> None
     assert answer("q4", [], ["a,A,B,,5,,", "b,A,B,,5.0,,"]) == ""
 
 
+def test_routes_that_are_only_written_alike_are_not_the_same(answer: Asked) -> None:
+    flights = ["a,A-B,C,PT1H,9,,X||C", "b,A,B-C,PT2H,10,,X||C", "c,A,B-C,PT3H,1,,X||C"]
+    assert answer("q4", [], flights) == "A-B-C,9.0,9\nA-B-C,10.0,10\n"
+    found = answer("q3", [], flights, q3_min_stopovers=1, q3_fastest=1)
+    assert found == 'A-B-C,a,"[""X""]",PT1H\nA-B-C,b,"[""X""]",PT2H\n'
+
+
 # All
 
 
@@ -333,5 +365,5 @@ def test_the_real_sample_has_the_known_number_of_rows() -> None:
     assert len(oracle.places(airports)) == 9187
     assert sum(1 for _ in rows(flights, ["legId"])) == 4797
     q1 = oracle.answers(airports, flights)["q1"].splitlines()
-    # Counted by hand: 19 rows of four segments and 1 of five.
+    # There are 19 rows of four segments and 1 of five.
     assert len(q1) == 1 + 20

@@ -13,6 +13,8 @@ from booksan.topology.model import Address, QueuesKind, ShardName, Topology
 from booksan.topology.parse import parse_address, parse_topology
 from booksan.topology.picks import name_of_picks, pick_shards
 
+HOSTS = Path(__file__).parents[2] / "hosts"
+
 STAGES = [stage.name for stage in datasets()["books"].stages]
 
 
@@ -89,7 +91,11 @@ def test_a_topology_is_found_by_name_and_by_path(tmp_path: Path) -> None:
 
 def test_without_datasets_it_must_serve_all_that_there_are() -> None:
     assert parse(GOOD).datasets == ("books",)
-    assert parse(GOOD.replace('datasets = ["books"]\n', "")).datasets == tuple(datasets())
+    with pytest.raises(UsageError, match=r"no host runs q1-first, .*or take its data set out of"):
+        parse(GOOD.replace('datasets = ["books"]\n', ""))
+    lines = (HOSTS / "single.toml").read_text().splitlines()
+    text = "\n".join(line for line in lines if not line.startswith("datasets"))
+    assert parse(text).datasets == tuple(datasets())
 
 
 def test_the_queues_are_a_spool_unless_said_otherwise() -> None:

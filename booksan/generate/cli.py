@@ -1,0 +1,71 @@
+"""The command `booksan generate`.
+
+All other commands load this module too: a data set is imported when it is asked for.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from booksan.errors import UsageError
+from booksan.generate.generator import Generator
+from booksan.generate.registry import NAMES, generator_named
+
+#: Rows of the larger file, unless told otherwise.
+ROWS = 10_000
+
+#: A data set may have further names for its numbers of rows, which only it knows.
+SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def generate(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="SET", help=f"The data set: {', '.join(NAMES)}.")],
+    out: Annotated[Path, typer.Option(help="Directory for its two files.")],
+    rows: Annotated[
+        int | None,
+        typer.Option(min=0, help="Rows of the larger file.", show_default=f"{ROWS:,}"),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
+    dirty: Annotated[bool, typer.Option("--dirty", help="With rows that are rejected.")] = False,
+) -> None:
+    """Makes the files of a data set, in the public ones' columns and with their warts.
+
+    The smaller file gets as many rows as go with the larger one.
+    """
+    generator = generator_named(name)
+    numbers = _numbers(name, generator, context.args)
+    if rows is not None and "rows" in numbers:
+        raise UsageError("the rows are given twice: leave out --rows, or the other option for them")
+    made = generator.generate(
+        out,
+        rows=numbers.get("rows", ROWS if rows is None else rows),
+        first_rows=numbers.get("first_rows"),
+        seed=seed,
+        dirty=dirty,
+    )
+    for written in made.written:
+        typer.echo(f"{written.path}: {written.rows:,} rows, {written.bytes / 1e6:.1f} MB")
+
+
+def _numbers(name: str, generator: Generator, words: Sequence[str]) -> dict[str, int]:
+    """The arguments in the words that the command itself does not know: `--option N`."""
+    found: dict[str, int] = {}
+    rest = iter(words)
+    for word in rest:
+        option, equals, value = word.partition("=")
+        argument = generator.options.get(option[2:]) if option.startswith("--") else None
+        if argument is None:
+            raise UsageError(f"the data set {name} knows no {option}; {_known(generator)}")
+        value = value if equals else next(rest, "")
+        if not (value.isascii() and value.isdigit()):
+            raise UsageError(f"{option} needs a number of rows from 0 on, not {value!r}")
+        found[argument] = int(value)
+    return found
+
+
+def _known(generator: Generator) -> str:
+    own = "".join([f", --{option}" for option in generator.options])
+    return f"it has --rows (of the {generator.rows_help}){own}, --seed and --dirty"
