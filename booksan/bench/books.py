@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import json
 import math
 import multiprocessing
 from collections import defaultdict
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from multiprocessing.pool import Pool
 
-from booksan.bench.baseline import CORES, Row, cell
+from booksan.bench.baseline import CORES, Row
 
 SOURCES = ("books", "reviews")
 HEADERS = {
@@ -109,5 +110,14 @@ def best_scores(counts: Iterable[tuple[str, str, int]], top: int) -> Iterator[Ro
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
     """Rows of texts and lists, sorted as they are written; a missing text is an empty one."""
-    written = [tuple(str(cell(value) or "") for value in row) for row in rows]
+    written = [tuple(str(value or "") for value in row) for row in with_lists(rows)]
     return [*sorted(written)]
+
+
+def with_lists(rows: Iterable[Row]) -> Iterator[Row]:
+    """Lists as they are written."""
+    for row in rows:
+        yield [
+            json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+            for value in row
+        ]
