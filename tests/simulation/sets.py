@@ -69,28 +69,26 @@ def oracle_answers(
 def sample_of(
     name: str, seed: int, *, rows: int = 60, dirty: bool = False, batch_bytes: int = 6_000
 ) -> Sample:
-    dataset = dataset_named(name)
-    params = {**dataset.defaults, **SETTINGS[name]}
+    params = {**dataset_named(name).defaults, **SETTINGS[name]}
     with tempfile.TemporaryDirectory() as directory:
         made = generator_named(name).generate(
             Path(directory), rows=rows, seed=seed, dirty=dirty, first_rows=rows
         )
-        inputs = look_at(Dataset.from_json(describe(dataset)), made.paths)
-        batches, columns = {}, {}
-        for each in inputs:
-            with open_source(each.path) as stream:
-                stream.seek(each.header.end)
-                cutter = Cutter(
-                    stream,
-                    each.header.end,
-                    batch_bytes=batch_bytes,
-                    delimiter=each.source.delimiter,
-                )
-                batches[each.source.name] = tuple(batch.data for batch in cutter)
-            columns[each.source.name] = each.header.names
-        rejected = {
-            each.source.name: oracle_of(name).rejected(each.path, each.source.name)
-            for each in inputs
-        }
-        answers = oracle_answers(name, made.paths, params)
+        return sample_from(name, made.paths, params, batch_bytes)
+
+
+def sample_from(
+    name: str, paths: tuple[Path, Path], params: dict[str, ParamValue], batch_bytes: int
+) -> Sample:
+    batches, columns, rejected = {}, {}, {}
+    for each in look_at(Dataset.from_json(describe(dataset_named(name))), paths):
+        source = each.source
+        with open_source(each.path) as stream:
+            start = each.header.end
+            stream.seek(start)
+            cutter = Cutter(stream, start, batch_bytes=batch_bytes, delimiter=source.delimiter)
+            batches[source.name] = tuple(batch.data for batch in cutter)
+        columns[source.name] = each.header.names
+        rejected[source.name] = oracle_of(name).rejected(each.path, source.name)
+    answers = oracle_answers(name, paths, params)
     return Sample(name, batches, columns, params, answers, rejected)
