@@ -1,10 +1,9 @@
 """Do the contestants give the same answers? Byte for byte, or here is where they part."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
-
-QUERIES = ("q1", "q2", "q3", "q4", "q5")
 
 #: A line number and its two contents, where neither side has a line.
 MISSING: tuple[int, tuple[bytes | None, bytes | None]] = (1, (None, None))
@@ -28,8 +27,10 @@ class Difference:
         )
 
 
-def differences(contestant: str, out: Path, reference: str, truth: Path) -> list[Difference]:
-    found = (_difference(contestant, out, reference, truth, query) for query in QUERIES)
+def differences(
+    queries: Iterable[str], contestant: str, out: Path, reference: str, truth: Path
+) -> list[Difference]:
+    found = (_difference(contestant, out, reference, truth, query) for query in queries)
     return [difference for difference in found if difference is not None]
 
 

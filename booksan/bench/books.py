@@ -1,186 +1,123 @@
-"""`booksan bench books`: every contestant on the same files, measured, compared."""
+"""What the baselines of `books` share: parameters, list literals, the pool for TextBlob."""
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import ast
+import functools
+import json
+import math
+import multiprocessing
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from fractions import Fraction
+from multiprocessing.pool import Pool
 
-from booksan.bench.agreement import Difference, differences
-from booksan.bench.contestants import (
-    BOOKSAN,
-    CLUSTER,
-    CONTESTANTS,
-    DUCKDB,
-    Contestant,
-    choose,
-    scratch_of,
-)
-from booksan.bench.data import BookFiles, book_files, warm_page_cache
-from booksan.bench.measure import Measurement, load_psutil, measure, memory_kind
-from booksan.bench.report import Data, Report, Result, Twice, machine, result_of, twice_of
-from booksan.errors import UsageError
+from booksan.bench.baseline import CORES, Row
 
-Progress = Callable[[str], None]
+SOURCES = ("books", "reviews")
+HEADERS = {
+    "q1": ("title", "authors", "publisher"),
+    "q2": ("author", "decades"),
+    "q3": ("title", "authors", "reviews"),
+    "q4": ("rank", "title", "mean_score"),
+    "q5": ("title", "mean_polarity"),
+}
 
 #: Reviews for each book, as in the public data set (3,000,000 of 212,404, rounded).
 REVIEWS_PER_BOOK = 12
+#: Texts handed to a process of the pool at once: some 50 KB, tens of milliseconds of work.
+CHUNK = 64
 
 
 @dataclass(frozen=True)
-class BenchOptions:
-    reviews: int = 300_000
-    books: int | None = None
-    seed: int = 1
-    repeat: int = 1
-    #: Generated files and answers are kept here; without it they go when the benchmark ends.
-    data: Path | None = None
-    only: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
-    twice: bool = False
-
-    @property
-    def book_rows(self) -> int:
-        return self.books if self.books is not None else max(1, self.reviews // REVIEWS_PER_BOOK)
+class Parameters:
+    q1_category: str = "Computers"
+    q1_from_year: int = 2000
+    q1_to_year: int = 2023
+    q1_word: str = "distributed"
+    q2_decades: int = 10
+    q3_from_year: int = 1990
+    q3_to_year: int = 1999
+    q3_min_reviews: int = 500
+    q4_top: int = 10
+    q5_category: str = "Fiction"
+    q5_percentile: float = 90.0
 
 
-@dataclass(frozen=True)
-class Run:
-    contestant: Contestant
-    out: Path
-    measured: Measurement
+def books_for(reviews: int) -> int:
+    return max(1, reviews // REVIEWS_PER_BOOK)
 
 
-def _silent(message: str) -> None:
-    del message
+@functools.lru_cache(maxsize=1 << 16)
+def python_list(text: str) -> list[str]:
+    """The elements of a list literal; a text that is none is one element.
+
+    Few categories and many books: most literals have been seen before.
+    """
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return [text]
+    if not isinstance(value, list):
+        return [text]
+    return [str(element) for element in value if element != ""]
 
 
-def bench_books(
-    options: BenchOptions,
-    *,
-    contestants: Sequence[Contestant] = CONTESTANTS,
-    progress: Progress = _silent,
-) -> Report:
-    chosen = choose(contestants, options.only)
-    _check(options, chosen)
-    with _workplace(options.data) as place:
-        files = _files(place, options, options.reviews, progress)
-        data = Data(options.book_rows, options.reviews, options.seed, files.bytes)
-        warm_page_cache(files)
-        runs = [
-            _run(contestant, files, place / "answers", number, options.settings, progress)
-            for number in range(1, options.repeat + 1)
-            for contestant in (chosen if number % 2 else reversed(chosen))
-        ]
-        twice = _twice(place, options, runs, progress) if options.twice else None
-        return _report(data, chosen, runs, twice)
+def polarity_of(row: tuple[str, str]) -> tuple[str, float]:
+    """Runs in the pool: the title of a review and the polarity of its text."""
+    from textblob import TextBlob
+
+    title, text = row
+    return title, TextBlob(text).sentiment.polarity
 
 
-def _check(options: BenchOptions, chosen: Sequence[Contestant]) -> None:
-    load_psutil()
-    if options.reviews < 1 or options.book_rows < 1 or options.repeat < 1:
-        raise UsageError("--reviews, --books and --repeat must be at least 1")
-    if options.twice and not _ours(chosen):
-        raise UsageError("--twice measures booksan: add booksan or cluster to --only")
+def start_pool() -> Pool:
+    """Fork before the engine starts its threads, and after TextBlob has loaded its lexicon."""
+    polarity_of(("", "good"))
+    return multiprocessing.get_context("fork").Pool(CORES)
 
 
-def _ours(chosen: Sequence[Contestant]) -> list[Contestant]:
-    return [each for each in chosen if each.name in (BOOKSAN.name, CLUSTER.name)]
+def best_polarities(
+    pool: Pool, reviews: Iterable[tuple[str, str]], percentile: float
+) -> Iterator[Row]:
+    """The titles whose mean polarity is at or above the percentile of all means."""
+    import numpy as np
 
-
-@contextmanager
-def _workplace(data: Path | None) -> Iterator[Path]:
-    if data is not None:
-        data.mkdir(parents=True, exist_ok=True)
-        yield data
+    polarities: defaultdict[str, list[float]] = defaultdict(list)
+    # fsum does not depend on the order, so the pool may answer in any.
+    for title, polarity in pool.imap_unordered(polarity_of, reviews, chunksize=CHUNK):
+        polarities[title].append(polarity)
+    means = {title: math.fsum(values) / len(values) for title, values in polarities.items()}
+    if not means:
         return
-    with tempfile.TemporaryDirectory(prefix="booksan-bench-") as name:
-        yield Path(name)
+    cut = np.percentile(list(means.values()), percentile)
+    for title in sorted(means):
+        if means[title] >= cut:
+            yield title, means[title]
 
 
-def _files(place: Path, options: BenchOptions, reviews: int, progress: Progress) -> BookFiles:
-    progress(f"{options.book_rows:,} books and {reviews:,} reviews, seed {options.seed}")
-    return book_files(place, books=options.book_rows, reviews=reviews, seed=options.seed)
+def best_scores(counts: Iterable[tuple[str, str, int]], top: int) -> Iterator[Row]:
+    """Rank titles by mean, from how often each score was given; scores are decimals, as text."""
+    totals: defaultdict[str, Fraction] = defaultdict(Fraction)
+    reviews: defaultdict[str, int] = defaultdict(int)
+    for title, score, count in counts:
+        totals[title] += Fraction(score) * count
+        reviews[title] += count
+    means = {title: total / reviews[title] for title, total in totals.items()}
+    ranked = sorted(means, key=lambda title: (-means[title], title))
+    for rank, title in enumerate(ranked[:top], start=1):
+        yield rank, title, float(means[title])
 
 
-def _run(
-    contestant: Contestant,
-    files: BookFiles,
-    answers: Path,
-    number: int,
-    settings: Sequence[str],
-    progress: Progress,
-) -> Run:
-    progress(f"{contestant.title}, run {number}")
-    out = answers / f"{contestant.name}-{number}"
-    answers.mkdir(parents=True, exist_ok=True)
-    for leftover in (out, scratch_of(out)):
-        shutil.rmtree(leftover, ignore_errors=True)
-    command = contestant.command(files.books, files.reviews, out, settings)
-    with contestant.service(scratch_of(out)) as service:
-        measured = measure(command, answers / f"{out.name}.log", service)
-    shutil.rmtree(scratch_of(out), ignore_errors=True)
-    return Run(contestant, out, measured)
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Rows of texts and lists, sorted as they are written; a missing text is an empty one."""
+    written = [tuple(str(value or "") for value in row) for row in with_lists(rows)]
+    return [*sorted(written)]
 
 
-def _twice(place: Path, options: BenchOptions, runs: Sequence[Run], progress: Progress) -> Twice:
-    """The books stay the same: memory must not grow with the reviews."""
-    contestant = _ours([run.contestant for run in runs])[0]
-    reviews = 2 * options.reviews
-    files = _files(place, options, reviews, progress)
-    warm_page_cache(files)
-    run = _run(contestant, files, place / "answers-twice", 1, options.settings, progress)
-    return twice_of(reviews, run.measured, _measured(runs, contestant))
-
-
-def _report(
-    data: Data, chosen: Sequence[Contestant], runs: Sequence[Run], twice: Twice | None
-) -> Report:
-    names = [contestant.name for contestant in chosen]
-    yardstick = DUCKDB.name if DUCKDB.name in names else None
-    reference = next(run for run in runs if run.contestant.name == (yardstick or names[0]))
-    found = _disagreements(runs, reference)
-    return Report(
-        data=data,
-        machine=machine(),
-        memory=memory_kind(),
-        yardstick=yardstick,
-        reference=reference.contestant.name,
-        results=tuple(_result(each, runs, data, yardstick, found) for each in chosen),
-        differences=tuple(found),
-        twice=twice,
-    )
-
-
-def _disagreements(runs: Sequence[Run], reference: Run) -> list[Difference]:
-    """Every run is compared, so that a contestant that contradicts itself is noticed too."""
-    return [
-        difference
-        for run in runs
-        for difference in differences(
-            run.contestant.name, run.out, reference.contestant.name, reference.out
-        )
-    ]
-
-
-def _result(
-    contestant: Contestant,
-    runs: Sequence[Run],
-    data: Data,
-    yardstick: str | None,
-    found: Sequence[Difference],
-) -> Result:
-    against = [run.measured for run in runs if run.contestant.name == yardstick]
-    return result_of(
-        contestant.name,
-        contestant.title,
-        _measured(runs, contestant),
-        data=data,
-        yardstick=against or None,
-        agrees=all(difference.contestant != contestant.name for difference in found),
-    )
-
-
-def _measured(runs: Sequence[Run], contestant: Contestant) -> list[Measurement]:
-    return [run.measured for run in runs if run.contestant.name == contestant.name]
+def with_lists(rows: Iterable[Row]) -> Iterator[Row]:
+    """Lists as they are written."""
+    for row in rows:
+        yield [
+            json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+            for value in row
+        ]

@@ -1,81 +1,58 @@
-"""The commands `booksan bench books` and `booksan bench sentiment`.
+"""The commands `booksan bench SET` and `booksan bench sentiment`.
 
 Imports are inside them: all other commands load this module too, and must not wait for it.
 """
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from booksan.errors import UsageError
 
+
+class Benchmarks(TyperGroup):
+    """Has a command for each data set with a baseline, made when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        from booksan.bench.registry import benchmarks
+
+        return [*benchmarks(), *super().list_commands(ctx)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        from booksan.bench.registry import benchmarks
+
+        if cmd_name not in benchmarks():
+            return super().get_command(ctx, cmd_name)
+        from booksan.bench.command import command_for
+
+        return command_for(cmd_name)
+
+
 app = typer.Typer(
-    no_args_is_help=True, help="Measure booksan next to the scripts people would write."
+    cls=Benchmarks,
+    no_args_is_help=True,
+    help="Measure booksan next to the scripts people would write.",
 )
 
-Reviews = Annotated[int, typer.Option(help="Reviews to generate.", min=1)]
-Seed = Annotated[int, typer.Option(help="Seed of the generated data.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
-
-@app.command()
-def books(
-    reviews: Reviews = 300_000,
-    books: Annotated[
-        int | None, typer.Option(help="Books to generate; by default one for 12 reviews.", min=1)
-    ] = None,
-    seed: Seed = 1,
-    repeat: Annotated[int, typer.Option(help="Runs of each contestant.", min=1)] = 1,
-    data: Annotated[
-        Path | None, typer.Option(help="Keep generated files and answers here, and reuse them.")
-    ] = None,
-    only: Annotated[
-        str, typer.Option(help="Contestants, with commas: booksan,cluster,duckdb,polars.")
-    ] = "",
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", help="A query's parameter, as q3.min_reviews=50.")
-    ] = None,
-    twice: Annotated[
-        bool, typer.Option("--twice", help="Also run booksan with twice the reviews.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Run booksan and the baselines on the same files, and compare answers, time and memory."""
-    from rich.console import Console
-
-    from booksan.bench.books import BenchOptions, bench_books
-    from booksan.bench.table import books_table
-
-    options = BenchOptions(
-        reviews=reviews,
-        books=books,
-        seed=seed,
-        repeat=repeat,
-        data=data,
-        only=tuple(name.strip() for name in only.split(",") if name.strip()),
-        settings=tuple(settings or ()),
-        twice=twice,
-    )
-    progress = Console(stderr=True, highlight=False)
-    report = bench_books(options, progress=lambda text: progress.print(text, style="dim"))
-    if as_json:
-        typer.echo(json.dumps(report.to_json(), ensure_ascii=False, indent=2))
-    else:
-        Console().print(books_table(report))
-    if not report.agrees:
-        raise typer.Exit(1)
+@app.callback()
+def bench() -> None:
+    """Measure booksan next to the scripts people would write."""
 
 
 @app.command()
 def sentiment(
-    reviews: Reviews = 5_000,
-    seed: Seed = 1,
+    reviews: Annotated[int, typer.Option(help="Reviews to generate.", min=1)] = 5_000,
+    seed: Annotated[int, typer.Option(help="Seed of the generated data.")] = 1,
     file: Annotated[
         Path | None, typer.Option(help="Also the first texts of this reviews file.")
     ] = None,
-    as_json: Json = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON document and nothing else.")
+    ] = False,
 ) -> None:
     """Compare booksan's polarity with TextBlob's: time for each review, and every difference."""
     from rich.console import Console

@@ -6,18 +6,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from booksan.bench.baseline import CORES
+from booksan.bench.baseline import CORES, Baseline
 from booksan.bench.service import Start, nothing, three_hosts
 from booksan.errors import UsageError
 
-Command = Callable[[Path, Path, Path, Sequence[str]], list[str]]
+#: From the files of the sources, a result directory and `k=v` settings to a command.
+Command = Callable[[Sequence[Path], Path, Sequence[str]], list[str]]
+
+BOOKSAN = "booksan"
+CLUSTER = "cluster"
 
 
 @dataclass(frozen=True)
 class Contestant:
     name: str
     title: str
-    #: From books file, reviews file, result directory and `k=v` settings to a command.
     command: Command
     #: Modules that must be installed.
     needs: tuple[str, ...] = ()
@@ -36,34 +39,31 @@ def scratch_of(out: Path) -> Path:
     return out.with_name(f"{out.name}-work")
 
 
-def _booksan(books: Path, reviews: Path, out: Path, settings: Sequence[str]) -> list[str]:
-    run = [sys.executable, "-m", "booksan", "run", "books", str(books), str(reviews)]
-    places = ["--out", str(out), "--data-dir", str(scratch_of(out))]
-    return [*run, *places, "--workers", str(CORES), "--json", *settings_arguments(settings)]
+def local(dataset: str) -> Contestant:
+    def command(files: Sequence[Path], out: Path, settings: Sequence[str]) -> list[str]:
+        places = ["--out", str(out), "--data-dir", str(scratch_of(out))]
+        run = [sys.executable, "-m", "booksan", "run", dataset, *map(str, files), *places]
+        return [*run, "--workers", str(CORES), "--json", *settings_arguments(settings)]
+
+    return Contestant(BOOKSAN, "booksan", command)
 
 
-def _submit(books: Path, reviews: Path, out: Path, settings: Sequence[str]) -> list[str]:
-    run = [sys.executable, "-m", "booksan", "submit", "books", str(books), str(reviews)]
-    return [*run, "--out", str(out), "--json", *settings_arguments(settings)]
+def cluster(dataset: str) -> Contestant:
+    def command(files: Sequence[Path], out: Path, settings: Sequence[str]) -> list[str]:
+        run = [sys.executable, "-m", "booksan", "submit", dataset, *map(str, files)]
+        return [*run, "--out", str(out), "--json", *settings_arguments(settings)]
+
+    return Contestant(
+        CLUSTER, "three hosts, RabbitMQ", command, service=three_hosts, on_demand=True
+    )
 
 
-def _script(module: str) -> Command:
-    def command(books: Path, reviews: Path, out: Path, settings: Sequence[str]) -> list[str]:
-        run = [sys.executable, "-m", module, str(books), str(reviews), str(out)]
+def script(name: str, module: str, baseline: Baseline) -> Contestant:
+    def command(files: Sequence[Path], out: Path, settings: Sequence[str]) -> list[str]:
+        run = [sys.executable, "-m", module, *map(str, files), str(out)]
         return [*run, *settings_arguments(settings)]
 
-    return command
-
-
-BOOKSAN = Contestant("booksan", "booksan", _booksan)
-CLUSTER = Contestant(
-    "cluster", "three hosts, RabbitMQ", _submit, service=three_hosts, on_demand=True
-)
-DUCKDB = Contestant(
-    "duckdb", "DuckDB + TextBlob", _script("booksan.bench.duckdb_books"), needs=("duckdb",)
-)
-POLARS = Contestant("polars", "polars + TextBlob", _script("booksan.bench.polars_books"))
-CONTESTANTS = (BOOKSAN, CLUSTER, DUCKDB, POLARS)
+    return Contestant(name, baseline.title, command, needs=baseline.needs)
 
 
 def choose(contestants: Sequence[Contestant], only: Sequence[str]) -> list[Contestant]:

@@ -5,27 +5,42 @@ the order of a file when it makes a table of it, so `rowid` tells which of two t
 """
 
 from collections.abc import Iterator
-
-import duckdb
+from typing import TYPE_CHECKING
 
 from booksan.bench.baseline import (
-    CORES,
+    DIALECT,
+    LONG,
     Arguments,
-    Row,
+    Baseline,
+    Size,
+    connect,
+    fetch,
+    parse_arguments,
+    write_answers,
+)
+from booksan.bench.books import (
+    HEADERS,
+    SOURCES,
+    Parameters,
     best_polarities,
     best_scores,
+    books_for,
     in_order,
-    parse_arguments,
     python_list,
     start_pool,
-    write_answer,
+    with_lists,
 )
+
+if TYPE_CHECKING:
+    import duckdb
+
+BASELINE = Baseline("DuckDB + TextBlob", needs=("duckdb",))
+SIZE = Size(rows=300_000, first_rows=books_for)
 
 #: Rows taken from DuckDB at a time on their way to the pool.
 FETCH = 2048
 
-CSV = """read_csv(?, header = true, all_varchar = true, delim = ',', quote = '"', escape = '"',
-                  max_line_size = 8388608)"""
+CSV = f"read_csv(?, delim = ',', header = true, {DIALECT}, {LONG})"
 
 BOOKS = f"""
 CREATE TABLE books AS
@@ -83,16 +98,17 @@ GROUP BY title, score
 """
 
 
-def read(database: duckdb.DuckDBPyConnection, given: Arguments) -> None:
+def read(database: "duckdb.DuckDBPyConnection", given: Arguments[Parameters]) -> None:
     wanted = given.parameters
+    books, reviews = given.files
     database.create_function("python_list", python_list, ["VARCHAR"], "VARCHAR[]")
-    database.execute(BOOKS, [str(given.books)])
+    database.execute(BOOKS, [str(books)])
     database.execute(EMPTY)
     database.execute(CATALOGUE, [wanted.q3_from_year, wanted.q3_to_year, wanted.q5_category])
-    database.execute(REVIEWS, [str(given.reviews)])
+    database.execute(REVIEWS, [str(reviews)])
 
 
-def texts(database: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str]]:
+def texts(database: "duckdb.DuckDBPyConnection") -> Iterator[tuple[str, str]]:
     """A cursor of its own: the pool asks for rows from another thread."""
     cursor = database.cursor()
     cursor.execute("SELECT title, text FROM reviews WHERE text <> ''")
@@ -100,23 +116,21 @@ def texts(database: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str]]:
         yield from rows
 
 
-def rows(database: duckdb.DuckDBPyConnection, query: str, *values: object) -> list[Row]:
-    return list(database.execute(query, values).fetchall())
-
-
 def main() -> None:
-    given = parse_arguments(__doc__)
-    wanted, out = given.parameters, given.out
-    with start_pool() as pool, duckdb.connect(config={"threads": CORES}) as database:
+    given = parse_arguments(__doc__, Parameters, SOURCES)
+    wanted = given.parameters
+    with start_pool() as pool, connect() as database:
         read(database, given)
         q1 = (wanted.q1_category, wanted.q1_from_year, wanted.q1_to_year, wanted.q1_word)
-        write_answer(out, "q1", in_order(rows(database, Q1, *q1)))
-        write_answer(out, "q2", rows(database, Q2, wanted.q2_decades))
         database.execute(Q3, [wanted.q3_min_reviews])
-        write_answer(out, "q3", rows(database, "FROM q3 ORDER BY title"))
-        counts = database.execute(Q4).fetchall()
-        write_answer(out, "q4", best_scores(counts, wanted.q4_top))
-        write_answer(out, "q5", best_polarities(pool, texts(database), wanted.q5_percentile))
+        answers = {
+            "q1": in_order(fetch(database, Q1, *q1)),
+            "q2": fetch(database, Q2, wanted.q2_decades),
+            "q3": with_lists(fetch(database, "FROM q3 ORDER BY title")),
+            "q4": best_scores(fetch(database, Q4), wanted.q4_top),
+            "q5": best_polarities(pool, texts(database), wanted.q5_percentile),
+        }
+        write_answers(given.out, HEADERS, answers)
 
 
 if __name__ == "__main__":

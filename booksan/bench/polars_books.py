@@ -5,33 +5,42 @@ books that q3 or q5 can use; only the texts that q5 needs are kept.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from booksan.bench.baseline import (
     CORES,
     Arguments,
+    Baseline,
+    Row,
+    parse_arguments,
+    write_answers,
+)
+from booksan.bench.books import (
+    HEADERS,
+    SOURCES,
     Parameters,
     best_polarities,
     best_scores,
     in_order,
-    parse_arguments,
     python_list,
     start_pool,
-    write_answer,
+    with_lists,
 )
 
 if TYPE_CHECKING:
     import polars as pl
 
+BASELINE = Baseline("polars + TextBlob")
 
-def read_books(given: Arguments) -> "pl.DataFrame":
+
+def read_books(given: Arguments[Parameters]) -> "pl.DataFrame":
     import polars as pl
 
     needed = ("Title", "authors", "categories")
     lists = pl.List(pl.String)
     return (
-        pl.scan_csv(given.books, infer_schema=False)
+        pl.scan_csv(given.files[0], infer_schema=False)
         .filter(pl.col(name) != "" for name in needed)
         .select(
             title="Title",
@@ -61,12 +70,12 @@ def catalogue_of(books: "pl.DataFrame", wanted: Parameters) -> "pl.DataFrame":
     )
 
 
-def read_reviews(given: Arguments, catalogue: "pl.DataFrame") -> "pl.DataFrame":
+def read_reviews(given: Arguments[Parameters], catalogue: "pl.DataFrame") -> "pl.DataFrame":
     import polars as pl
 
     useful = catalogue.filter(pl.col("of_years") | pl.col("of_category")).drop("authors")
     return (
-        pl.scan_csv(given.reviews, infer_schema=False)
+        pl.scan_csv(given.files[1], infer_schema=False)
         .select(title="Title", score="review/score", text="review/text")
         .join(useful.lazy(), on="title")
         .with_columns(text=pl.when("of_category").then("text"))
@@ -132,19 +141,22 @@ def texts(reviews: "pl.DataFrame") -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    given = parse_arguments(__doc__)
-    wanted, out = given.parameters, given.out
+    given = parse_arguments(__doc__, Parameters, SOURCES)
+    wanted = given.parameters
     os.environ["POLARS_MAX_THREADS"] = str(CORES)
     with start_pool() as pool:
         books = read_books(given)
         catalogue = catalogue_of(books, wanted)
         reviews = read_reviews(given, catalogue)
         popular = q3(reviews, catalogue, wanted)
-        write_answer(out, "q1", in_order(q1(books, wanted).rows()))
-        write_answer(out, "q2", q2(books, wanted).rows())
-        write_answer(out, "q3", popular.rows())
-        write_answer(out, "q4", best_scores(q4_counts(reviews, popular), wanted.q4_top))
-        write_answer(out, "q5", best_polarities(pool, texts(reviews), wanted.q5_percentile))
+        answers: dict[str, Iterable[Row]] = {
+            "q1": in_order(q1(books, wanted).rows()),
+            "q2": q2(books, wanted).rows(),
+            "q3": with_lists(popular.rows()),
+            "q4": best_scores(q4_counts(reviews, popular), wanted.q4_top),
+            "q5": best_polarities(pool, texts(reviews), wanted.q5_percentile),
+        }
+        write_answers(given.out, HEADERS, answers)
 
 
 if __name__ == "__main__":

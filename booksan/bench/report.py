@@ -5,23 +5,32 @@ import importlib.util
 import os
 import platform
 import statistics
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from booksan.bench.agreement import Difference
 from booksan.bench.measure import Measurement
 
 MEGABYTE = 1_000_000
-#: The promise about memory: all processes together, and its growth for twice the reviews.
+#: Whose versions matter.
+PACKAGES = ("booksan", "duckdb", "polars", "textblob", "py3langid", "geographiclib")
+#: The promise about memory: all processes together, and its growth for twice the rows.
 MEMORY_LIMIT = 1_200 * MEGABYTE
 GROWTH_LIMIT = 1.15
 
 
 @dataclass(frozen=True)
 class Data:
-    books: int
-    reviews: int
+    dataset: str
+    #: By the name of the source, in upload order.
+    rows: Mapping[str, int]
     seed: int
     bytes: int
+
+    @property
+    def counted(self) -> str:
+        """The source whose rows are counted in speeds: the last, which is the long one."""
+        return list(self.rows)[-1]
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,8 @@ class Result:
     cpu_seconds: float
     peak_bytes: int
     megabytes_per_second: float
-    reviews_per_second: float
+    #: Of the last source.
+    rows_per_second: float
     #: How many times as fast as the yardstick, and its share of the yardstick's memory.
     speed_ratio: float | None
     memory_ratio: float | None
@@ -44,9 +54,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Twice:
-    """booksan with twice the reviews of the same books."""
+    """booksan with twice the rows of the last source."""
 
-    reviews: int
+    rows: int
     seconds: float
     peak_bytes: int
     memory_ratio: float
@@ -91,17 +101,17 @@ def result_of(
         cpu_seconds=statistics.median(run.cpu_seconds for run in runs),
         peak_bytes=peak_of(runs),
         megabytes_per_second=data.bytes / MEGABYTE / seconds,
-        reviews_per_second=data.reviews / seconds,
+        rows_per_second=data.rows[data.counted] / seconds,
         speed_ratio=_seconds(yardstick) / seconds if yardstick else None,
         memory_ratio=_share(peak_of(runs), peak_of(yardstick)) if yardstick else None,
         agrees=agrees,
     )
 
 
-def twice_of(reviews: int, run: Measurement, once: list[Measurement]) -> Twice:
+def twice_of(rows: int, run: Measurement, once: list[Measurement]) -> Twice:
     ratio = _share(run.peak_bytes, peak_of(once))
     return Twice(
-        reviews=reviews,
+        rows=rows,
         seconds=run.seconds,
         peak_bytes=run.peak_bytes,
         memory_ratio=ratio,
@@ -130,7 +140,7 @@ def machine() -> dict[str, str]:
         "cores": str(os.cpu_count()),
         "python": platform.python_version(),
     }
-    for package in ("booksan", "duckdb", "polars", "textblob"):
+    for package in PACKAGES:
         if importlib.util.find_spec(package) is not None:
             found[package] = importlib.metadata.version(package)
     return found

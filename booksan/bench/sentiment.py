@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
 
-from booksan.bench.books import REVIEWS_PER_BOOK
-from booksan.bench.data import book_files
+from booksan.bench.books import books_for
 from booksan.errors import InputError
+from booksan.generate.books import generate_books
 
 TEXT = "review/text"
 #: Differences that are shown; all of them are counted.
@@ -102,9 +102,8 @@ def _differences(
 
 def generated_texts(reviews: int, seed: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="booksan-bench-") as name:
-        books = max(1, reviews // REVIEWS_PER_BOOK)
-        files = book_files(Path(name), books=books, reviews=reviews, seed=seed)
-        return file_texts(files.reviews, reviews)
+        made = generate_books(Path(name), books=books_for(reviews), reviews=reviews, seed=seed)
+        return file_texts(made.reviews.path, reviews)
 
 
 def file_texts(path: Path, limit: int) -> list[str]:

@@ -9,15 +9,17 @@ from booksan.bench.report import GROWTH_LIMIT, MEGABYTE, MEMORY_LIMIT, Report, R
 from booksan.bench.sentiment import SentimentReport
 
 
-def books_table(report: Report) -> RenderableType:
+def bench_table(report: Report) -> RenderableType:
     data = report.data
-    title = f"{data.books:,} books, {data.reviews:,} reviews, {data.bytes / MEGABYTE:,.1f} MB"
+    sizes = [f"{number:,} {source}" for source, number in data.rows.items()]
+    title = ", ".join([*sizes, f"{data.bytes / MEGABYTE:,.1f} MB"])
     # Nine columns must fit into the 80 characters of a plain terminal.
     table = Table(title=title, box=box.SIMPLE_HEAD, padding=0)
     for name in ("contestant", "answer"):
         table.add_column(name)
     memory = f"MB {report.memory}"
-    for name in ("seconds", "speed", "MB/s", "reviews/s", "CPU s", memory, "memory"):
+    speed = f"{data.counted}/s"
+    for name in ("seconds", "speed", "MB/s", speed, "CPU s", memory, "memory"):
         table.add_column(name, justify="right")
     for result in report.results:
         table.add_row(*_cells(result, report.reference))
@@ -32,7 +34,7 @@ def _cells(result: Result, reference: str) -> list[str]:
         f"{result.seconds:.2f}",
         _ratio(result.speed_ratio),
         f"{result.megabytes_per_second:.2f}",
-        f"{result.reviews_per_second:,.0f}",
+        f"{result.rows_per_second:,.0f}",
         f"{result.cpu_seconds:.2f}",
         f"{result.peak_bytes / MEGABYTE:,.0f}",
         _ratio(result.memory_ratio),
@@ -45,8 +47,9 @@ def _ratio(value: float | None) -> str:
 
 def _notes(report: Report) -> list[Text]:
     notes = []
+    titles = {result.name: result.title for result in report.results}
     if report.yardstick:
-        notes.append("speed, memory: as multiples of those of DuckDB + TextBlob")
+        notes.append(f"speed, memory: as multiples of those of {titles[report.yardstick]}")
     if report.memory == "RSS":
         notes.append("this system has no PSS: memory shared by processes is counted in each")
     for result in report.results:
@@ -54,15 +57,15 @@ def _notes(report: Report) -> list[Text]:
         if beside:
             notes.append(f"{result.title}: the broker beside it, {beside / MEGABYTE:,.0f} MB")
     if report.twice:
-        notes.append(_twice_note(report.twice))
+        notes.append(_twice_note(report.twice, report.data.counted))
     notes += [str(difference) for difference in report.differences]
     return [Text(note) for note in notes]
 
 
-def _twice_note(twice: Twice) -> str:
+def _twice_note(twice: Twice, source: str) -> str:
     limit = f"{MEMORY_LIMIT / MEGABYTE:,.0f} MB"
     return (
-        f"booksan with {twice.reviews:,} reviews: {twice.seconds:.2f} s,"
+        f"booksan with {twice.rows:,} {source}: {twice.seconds:.2f} s,"
         f" {twice.peak_bytes / MEGABYTE:,.0f} MB, {twice.memory_ratio:.2f} times the memory"
         f" ({'under' if twice.under_limit else 'NOT under'} {limit},"
         f" {'the same' if twice.steady else 'NOT the same'} within {GROWTH_LIMIT - 1:.0%})"

@@ -13,17 +13,19 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from booksan.bench import cli, contestants, sentiment
-from booksan.bench.agreement import QUERIES
-from booksan.bench.baseline import Parameters, best_polarities, best_scores, python_list, start_pool
-from booksan.bench.books import BenchOptions, bench_books
-from booksan.bench.contestants import BOOKSAN, DUCKDB, POLARS, Contestant
+from booksan.bench import cli, contestants, registry, sentiment
+from booksan.bench.baseline import parse_parameters
+from booksan.bench.books import Parameters, best_polarities, best_scores, python_list, start_pool
+from booksan.bench.contest import BenchOptions, bench
+from booksan.bench.contestants import Contestant
 from booksan.bench.measure import MemorySampler, measure, memory_kind
 from booksan.bench.report import Report
 from booksan.errors import InputError, RunFailed, UsageError
 from booksan.generate.books import generate_books
 from tests.oracle import books as oracle
 
+BOOKSAN, CLUSTER, DUCKDB, POLARS = registry.contestants_of("books")
+QUERIES = ("q1", "q2", "q3", "q4", "q5")
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "books"
 MEGABYTE = 1 << 20
 
@@ -81,7 +83,7 @@ def write_data(directory: Path) -> Data:
 
 
 def answers(contestant: Contestant, data: Data, out: Path, *settings: str) -> dict[str, str]:
-    command = contestant.command(*data, out, settings)
+    command = contestant.command(data, out, settings)
     subprocess.run(command, check=True, timeout=120)
     return {query: (out / f"{query}.csv").read_text(encoding="utf-8") for query in QUERIES}
 
@@ -90,16 +92,14 @@ def answers(contestant: Contestant, data: Data, out: Path, *settings: str) -> di
 def kept(tmp_path: Path) -> BenchOptions:
     """Options whose data directory already holds files, so nothing needs to be generated."""
     write_data(tmp_path / f"books-{len(BOOKS)}-reviews-{len(REVIEWS)}-seed-7")
-    return BenchOptions(
-        reviews=len(REVIEWS), books=len(BOOKS), seed=7, data=tmp_path, settings=SETTINGS
-    )
+    return BenchOptions("books", len(REVIEWS), len(BOOKS), seed=7, data=tmp_path, settings=SETTINGS)
 
 
 def scripted(name: str, body: str) -> Contestant:
     """A contestant that runs a few lines of Python with `out` and `number` at hand."""
 
-    def command(books: Path, reviews: Path, out: Path, settings: Sequence[str]) -> list[str]:
-        del books, reviews, settings
+    def command(files: Sequence[Path], out: Path, settings: Sequence[str]) -> list[str]:
+        del files, settings
         lines = f"import pathlib, sys\nout = pathlib.Path({str(out)!r})\nout.mkdir()\n{body}"
         return [sys.executable, "-c", lines]
 
@@ -171,14 +171,14 @@ def test_the_baselines_agree_byte_for_byte_on_real_rows(tmp_path: Path) -> None:
 
 
 def test_a_baseline_refuses_an_unknown_parameter(tmp_path: Path) -> None:
-    command = DUCKDB.command(*write_data(tmp_path), tmp_path / "out", ("q3.minimum=1",))
+    command = DUCKDB.command(write_data(tmp_path), tmp_path / "out", ("q3.minimum=1",))
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert "q3.min_reviews" in done.stderr
 
 
 def test_parameters_have_the_defaults_of_the_queries() -> None:
-    wanted = Parameters.parse(["q4.top=3", "q5.percentile=99.5", "q1.word=a=b"])
+    wanted = parse_parameters(Parameters, ["q4.top=3", "q5.percentile=99.5", "q1.word=a=b"])
     assert (wanted.q4_top, wanted.q5_percentile, wanted.q1_word) == (3, 99.5, "a=b")
     assert (wanted.q3_from_year, wanted.q3_to_year, wanted.q3_min_reviews) == (1990, 1999, 500)
 
@@ -202,7 +202,7 @@ def test_no_texts_give_no_polarities() -> None:
 
 
 def test_the_report_has_the_promised_fields(kept: BenchOptions) -> None:
-    report = bench_books(replace(kept, only=("duckdb", "polars"), repeat=2))
+    report = bench(replace(kept, only=("duckdb", "polars"), repeat=2))
     found = json.loads(json.dumps(report.to_json()))
 
     assert found["agrees"] is True
@@ -210,7 +210,7 @@ def test_the_report_has_the_promised_fields(kept: BenchOptions) -> None:
     assert found["twice"] is None
     assert found["memory"] == memory_kind()
     assert {"system", "cores", "python", "duckdb", "polars", "textblob"} <= set(found["machine"])
-    assert found["data"]["reviews"] == len(REVIEWS)
+    assert found["data"]["rows"] == {"books": len(BOOKS), "reviews": len(REVIEWS)}
     assert found["data"]["bytes"] > 1000
     assert [result["name"] for result in found["results"]] == ["duckdb", "polars"]
     duckdb, polars = found["results"]
@@ -222,7 +222,7 @@ def test_the_report_has_the_promised_fields(kept: BenchOptions) -> None:
         assert result["peak_bytes"] == max(run["peak_bytes"] for run in result["runs"])
         assert result["peak_bytes"] > 10 * MEGABYTE
         assert result["cpu_seconds"] > 0
-        assert result["reviews_per_second"] == pytest.approx(len(REVIEWS) / result["seconds"])
+        assert result["rows_per_second"] == pytest.approx(len(REVIEWS) / result["seconds"])
         rate = found["data"]["bytes"] / 1e6 / result["seconds"]
         assert result["megabytes_per_second"] == pytest.approx(rate)
 
@@ -230,7 +230,7 @@ def test_the_report_has_the_promised_fields(kept: BenchOptions) -> None:
 def test_contestants_take_turns_in_going_first(kept: BenchOptions) -> None:
     seen: list[str] = []
     rivals = [HONEST, scripted("polars", FIXED)]
-    bench_books(replace(kept, repeat=2), contestants=rivals, progress=seen.append)
+    bench(replace(kept, repeat=2), contestants=rivals, progress=seen.append)
     assert seen[1:] == ["duckdb, run 1", "polars, run 1", "polars, run 2", "duckdb, run 2"]
 
 
@@ -246,7 +246,7 @@ def test_contestants_take_turns_in_going_first(kept: BenchOptions) -> None:
 def test_a_wrong_answer_is_noticed_and_shown(
     kept: BenchOptions, crime: str, query: str, line: int, found: str | None
 ) -> None:
-    report = bench_books(kept, contestants=[HONEST, scripted("liar", FIXED + crime)])
+    report = bench(kept, contestants=[HONEST, scripted("liar", FIXED + crime)])
     assert not report.agrees
     (difference,) = report.differences
     assert (difference.contestant, difference.reference) == ("liar", "duckdb")
@@ -257,25 +257,26 @@ def test_a_wrong_answer_is_noticed_and_shown(
 
 def test_a_contestant_that_contradicts_itself_is_noticed(kept: BenchOptions) -> None:
     moody = scripted("duckdb", FIXED + "if out.name.endswith('2'): (out / 'q3.csv').write_text('')")
-    report = bench_books(replace(kept, repeat=2), contestants=[moody])
+    report = bench(replace(kept, repeat=2), contestants=[moody])
     assert [difference.query for difference in report.differences] == ["q3"]
 
 
 def test_answers_that_nobody_gives_are_noticed(kept: BenchOptions) -> None:
-    report = bench_books(kept, contestants=[scripted("duckdb", "")])
+    report = bench(kept, contestants=[scripted("duckdb", "")])
     assert [difference.query for difference in report.differences] == list(QUERIES)
 
 
 def test_a_contestant_that_fails_is_named_with_its_last_words(kept: BenchOptions) -> None:
     broken = scripted("duckdb", "sys.exit('out of ideas')")
     with pytest.raises(RunFailed, match="out of ideas"):
-        bench_books(kept, contestants=[broken])
+        bench(kept, contestants=[broken])
 
 
 def test_only_picks_contestants_and_refuses_strangers() -> None:
-    assert contestants.choose(contestants.CONTESTANTS, ["polars"]) == [POLARS]
+    everybody = registry.contestants_of("books")
+    assert contestants.choose(everybody, ["polars"]) == [everybody[-1]]
     with pytest.raises(UsageError, match="booksan, cluster, duckdb, polars"):
-        contestants.choose(contestants.CONTESTANTS, ["spark"])
+        contestants.choose(everybody, ["spark"])
 
 
 def test_a_missing_extra_names_the_command_that_installs_it() -> None:
@@ -288,19 +289,19 @@ def test_twice_compares_the_memory_for_twice_the_reviews(kept: BenchOptions) -> 
     assert kept.data is not None
     write_data(kept.data / f"books-{len(BOOKS)}-reviews-{2 * len(REVIEWS)}-seed-7")
     us = scripted("booksan", FIXED)
-    report = bench_books(replace(kept, twice=True), contestants=[us])
+    report = bench(replace(kept, twice=True), contestants=[us])
     assert report.twice is not None
-    assert report.twice.reviews == 2 * len(REVIEWS)
+    assert report.twice.rows == 2 * len(REVIEWS)
     assert report.twice.under_limit
     once = report.results[0].peak_bytes
     assert report.twice.memory_ratio == pytest.approx(report.twice.peak_bytes / once)
     with pytest.raises(UsageError, match="booksan"):
-        bench_books(replace(kept, twice=True, only=("duckdb",)))
+        bench(replace(kept, twice=True, only=("duckdb",)))
 
 
 def test_booksan_takes_part_and_gives_the_same_answers(kept: BenchOptions) -> None:
     assert kept.data is not None
-    report = bench_books(replace(kept, only=("booksan", "duckdb")))
+    report = bench(replace(kept, only=("booksan", "duckdb")))
     assert report.differences == ()
     assert report.results[0].speed_ratio == pytest.approx(
         report.results[1].seconds / report.results[0].seconds
@@ -309,7 +310,7 @@ def test_booksan_takes_part_and_gives_the_same_answers(kept: BenchOptions) -> No
 
 
 def test_all_contestants_get_two_cores_and_no_earlier_work() -> None:
-    command = BOOKSAN.command(Path("b"), Path("r"), Path("out", "booksan-1"), ["q4.top=3"])
+    command = BOOKSAN.command([Path("b"), Path("r")], Path("out", "booksan-1"), ["q4.top=3"])
     assert command[1:6] == ["-m", "booksan", "run", "books", "b"]
     options = dict(itertools.pairwise(command))
     assert options["--workers"] == "2"
@@ -392,9 +393,9 @@ def test_the_command_fails_when_answers_differ(
     liar = scripted("polars", FIXED + "(out / 'q4.csv').write_text('title\\nanother\\n')")
 
     def rigged(options: BenchOptions, progress: Callable[[str], None]) -> Report:
-        return bench_books(options, contestants=[HONEST, liar], progress=progress)
+        return bench(options, contestants=[HONEST, liar], progress=progress)
 
-    monkeypatch.setattr("booksan.bench.books.bench_books", rigged)
+    monkeypatch.setattr("booksan.bench.command.bench", rigged)
     code, output = small(kept)
     assert code == 1
     assert "DIFFER" in output
@@ -410,12 +411,12 @@ def test_the_table_names_contestants_and_ratios(kept: BenchOptions) -> None:
 
 def test_generated_files_are_reused_and_agree(tmp_path: Path) -> None:
     options = BenchOptions(
-        reviews=240, books=20, data=tmp_path, only=("duckdb", "polars"), settings=SETTINGS
+        "books", 240, 20, data=tmp_path, only=("duckdb", "polars"), settings=SETTINGS
     )
-    assert bench_books(options).agrees
+    assert bench(options).agrees
     (files,) = tmp_path.glob("books-20-reviews-240-*")
     before = [path.stat().st_mtime_ns for path in sorted(files.iterdir())]
-    assert bench_books(options).agrees
+    assert bench(options).agrees
     assert before == [path.stat().st_mtime_ns for path in sorted(files.iterdir())]
 
 

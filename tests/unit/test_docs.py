@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from booksan import errors
+from booksan.bench.registry import benchmarks
 from booksan.cli import app
 from booksan.errors import BooksanError
 from booksan.gateway.config import GatewayConfig
@@ -25,7 +26,7 @@ COMMANDS: Any = typer.main.get_command(app)
 def options_of(*path: str) -> list[str]:
     command: Any = COMMANDS
     for name in path:
-        command = command.commands[name]
+        command = command.get_command(typer.Context(command), name)
     return [
         option
         for param in command.params
@@ -62,7 +63,9 @@ def test_the_readme_tells_of_every_command(command: str) -> None:
     assert f"booksan {command}" in README
 
 
-@pytest.mark.parametrize("option", options_of("bench", "books"))
+@pytest.mark.parametrize(
+    "option", sorted({option for name in benchmarks() for option in options_of("bench", name)})
+)
 def test_the_page_on_benchmarks_tells_of_every_option_of_bench(option: str) -> None:
     assert f"`{option}" in (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
 
@@ -107,8 +110,9 @@ def test_every_error_is_drawn_in_the_tree() -> None:
 def test_every_command_has_a_help_text() -> None:
     def check(command: Any) -> None:
         assert command.help or command.short_help
-        for each in getattr(command, "commands", {}).values():
-            check(each)
+        context = typer.Context(command)
+        for name in command.list_commands(context) if hasattr(command, "list_commands") else ():
+            check(command.get_command(context, name))
 
     check(COMMANDS)
 
