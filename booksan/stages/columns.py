@@ -59,6 +59,16 @@ def whole(texts: pl.Series) -> pl.Series:
     return pl.Series(texts.name, exact, dtype=pl.Int64)
 
 
+def ten_thousandths(texts: pl.Series) -> pl.Series:
+    """The numbers in 1/10000, as integers; null for those that are not usual amounts of money.
+
+    A float has digits enough for six before the point and four after it: rounding is exact.
+    """
+    usual = texts.str.contains(r"^[0-9]{1,6}(?:\.[0-9]{1,4})?$")
+    amounts = texts.set(~usual, None).cast(pl.Float64)
+    return (amounts * 10_000).round().cast(pl.Int64)
+
+
 def rounded(value: Fraction) -> float:
     """The nearest float; beyond all floats it is infinite."""
     try:
@@ -68,5 +78,12 @@ def rounded(value: Fraction) -> float:
 
 
 def exact_sum(numbers: Iterable[str | Decimal]) -> Decimal:
+    """For few; a column has `exact_sum_of`."""
     with decimal.localcontext(EXACT):
         return sum(map(Decimal, numbers), Decimal(0))
+
+
+def exact_sum_of(texts: pl.Series) -> Decimal:
+    amounts = ten_thousandths(texts)
+    usual = Decimal(int(amounts.sum())).scaleb(-4, EXACT)
+    return exact_sum([usual, *texts.filter(amounts.is_null())])

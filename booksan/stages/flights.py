@@ -1,20 +1,18 @@
 """The data set `flights`: fares between airports, with their stopovers, distances and durations."""
 
-import decimal
-from collections.abc import Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import lru_cache
-from math import isfinite
+from math import floor, isfinite
 from typing import Any
 
 import polars as pl
 
 from booksan.spec import HOME
-from booksan.stages.columns import EXACT, exact_sum, rounded, threshold
+from booksan.stages.columns import exact_sum_of, rounded, ten_thousandths, threshold
 from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, Stage
 from booksan.stages.kinds import ColumnType, FieldKind
-from booksan.stages.operators import Chosen, Filter, Group, Leaders, Tally, Total, first_rows
+from booksan.stages.operators import Chosen, Filter, Histogram, Leaders, Total, first_rows
 from booksan.stages.table import frame_of
 
 METRES_IN_A_MILE = 1609.344
@@ -68,9 +66,7 @@ def route_flights(frame: pl.DataFrame, params: Params) -> Mapping[str, Keyed]:
             "pair",
         ),
         "q4-mean": Keyed(_sum_of(priced["price"])),
-        "q4-pick": Keyed(
-            placed.group_by(key=pair, value="price", maintain_order=True).agg(n=pl.len()), "key"
-        ),
+        "q4-pick": Keyed(placed.select(key=pair, value="price"), "key"),
     }
 
 
@@ -90,7 +86,7 @@ def _stopovers() -> pl.Expr:
 
 
 def _sum_of(prices: pl.Series) -> pl.DataFrame:
-    return pl.DataFrame({"sum": [str(exact_sum(prices))], "n": [len(prices)]})
+    return pl.DataFrame({"sum": [str(exact_sum_of(prices))], "n": [len(prices)]})
 
 
 # -- the queries -----------------------------------------------------------------------------
@@ -136,15 +132,19 @@ def far_about(
         limit=pl.Series(limits, dtype=pl.Float64),
     )
     total = pl.col("total_distance").str.strip_chars(" ").cast(pl.Float64, strict=False)
-    # A null is a number that polars cannot read; rounding keeps the order of all others.
-    near = frame.join(ways, on=["start", "destination"], how="inner").filter(
-        pl.col("limit").is_not_null(), (total >= pl.col("limit")).fill_null(True)
+    # A null is a number that polars cannot read. Rounding keeps the order, so that only a number
+    # that rounds to the limit must be looked at.
+    far = frame.join(ways.drop_nulls(), on=["start", "destination"], how="inner").filter(
+        (total >= pl.col("limit")).fill_null(True)
     )
+    above = (total > pl.col("limit")).alias("above")
     sure = [
-        Fraction(text.strip(" ")) > times * Fraction(way)
-        for text, way in near.select("total_distance", "direct_distance").iter_rows()
+        certain or Fraction(text.strip(" ")) > times * Fraction(way)
+        for certain, text, way in far.select(
+            above.fill_null(False), "total_distance", "direct_distance"
+        ).iter_rows()
     ]
-    return near.filter(pl.Series(sure, dtype=pl.Boolean)).select(
+    return far.filter(pl.Series(sure, dtype=pl.Boolean)).select(
         "id",
         "total_distance",
         "direct_distance",
@@ -171,21 +171,50 @@ def _miles(latitude: float, longitude: float, to_latitude: float, to_longitude: 
     return float(found["s12"]) / METRES_IN_A_MILE
 
 
-def above_the_mean(routes: Iterator[Group], _: Params, given: list[Any]) -> Mapping[str, Keyed]:
-    """q4: of each route the prices above the mean of all prices."""
-    found = []
-    with decimal.localcontext(EXACT):
-        # No price at all, no mean, and no routes either.
-        total, number = (Decimal(given[0][0]), given[0][1]) if given else (Decimal(0), 0)
-        for route in routes:
-            prices = [(Decimal(text), n, text) for text, n in route.counts]
-            high = [one for one in prices if one[0] * number > total]
-            if high:
-                mean = Fraction(sum(price * n for price, n, _ in high)) / sum(n for _, n, _ in high)
-                top = max(price for price, _, _ in high)
-                text = min(text for price, _, text in high if price == top)
-                found.append((route.key.partition(" ")[2], rounded(mean), text))
-    return {HOME: Keyed(frame_of(found, Q4))}
+def above_the_mean(prices: pl.DataFrame, _: Params, given: list[Any]) -> Mapping[str, Keyed]:
+    """q4: of each route the prices above the mean of all prices.
+
+    Routes with a price that is no usual amount of money are taken price by price.
+    """
+    if not given:
+        return {HOME: Keyed(frame_of([], Q4))}
+    mean = Fraction(given[0][0]) / given[0][1]
+    amounts = prices.with_columns(amount=ten_thousandths(prices["value"]))
+    odd = amounts.filter(pl.col("amount").is_null())["key"].unique()
+    slowly = pl.col("key").is_in(odd.implode())
+    found = _picked(amounts.filter(~slowly), mean) + _picked_slowly(amounts.filter(slowly), mean)
+    # The route stands after the length of its first airport.
+    rows = [(key.partition(" ")[2], price, top) for key, price, top in found]
+    return {HOME: Keyed(frame_of(rows, Q4))}
+
+
+def _picked(prices: pl.DataFrame, mean: Fraction) -> list[tuple[str, float, str]]:
+    # An integer is above a number if it is above that number rounded down.
+    high = prices.filter(pl.col("amount") > floor(mean * 10_000))
+    routes = high.group_by("key").agg(
+        (pl.col("amount") * pl.col("n")).sum(),
+        pl.col("n").sum(),
+        pl.col("value").filter(pl.col("amount") == pl.col("amount").max()).min(),
+    )
+    return [
+        (key, rounded(Fraction(total, 10_000 * n)), top) for key, total, n, top in routes.rows()
+    ]
+
+
+def _picked_slowly(prices: pl.DataFrame, mean: Fraction) -> list[tuple[str, float, str]]:
+    routes: dict[str, list[tuple[Fraction, int, str]]] = {}
+    for key, text, n in prices.select("key", "value", "n").iter_rows():
+        price = Fraction(text.strip(" "))
+        if price > mean:
+            routes.setdefault(key, []).append((price, n, text))
+    return [_mean_and_top(key, high) for key, high in routes.items()]
+
+
+def _mean_and_top(key: str, high: list[tuple[Fraction, int, str]]) -> tuple[str, float, str]:
+    number = sum(n for _, n, _ in high)
+    mean = sum(price * n for price, n, _ in high) / Fraction(number)
+    top = max(price for price, _, _ in high)
+    return key, rounded(mean), min(text for price, _, text in high if price == top)
 
 
 # -- the declaration -------------------------------------------------------------------------
@@ -243,7 +272,7 @@ DATASET = Dataset(
             ),
         ),
         Stage("q4-mean", ("flights",), Total("q4-pick"), keyed=False),
-        Stage("q4-pick", ("flights", "q4-mean"), Tally(above_the_mean, given="q4-mean")),
+        Stage("q4-pick", ("flights", "q4-mean"), Histogram(above_the_mean, given="q4-mean")),
     ),
     queries=(
         Query(

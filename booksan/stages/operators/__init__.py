@@ -1,13 +1,14 @@
 """What stages are made of: each operator does one thing, and a data set says with what.
 
-`Filter` passes rows on. The others keep state: `First` the first row of each key, `Tally` counts,
-`Means` means of floats, `Total` one sum over all, `Chosen` rows that pass a test against an
-earlier source, `Screened` counts that need a costly test, `Top` and `Leaders` the best of all or of
-each key, `Percentile` what is at or above a percentile.
+`Filter` passes rows on. The others keep state: `First` the first row of each key, `Tally` and
+`Histogram` counts, `Means` means of floats, `Total` one sum over all, `Chosen` rows that pass a
+test against an earlier source, `Screened` counts that need a costly test, `Top` and `Leaders` the
+best of all or of each key, `Percentile` what is at or above a percentile.
 """
 
 from booksan.stages.operators.chosen import Chosen
 from booksan.stages.operators.filter import Filter
+from booksan.stages.operators.histogram import Histogram
 from booksan.stages.operators.joining import First, first_rows
 from booksan.stages.operators.means import Means
 from booksan.stages.operators.percentile import Percentile
@@ -21,6 +22,7 @@ __all__ = [
     "Filter",
     "First",
     "Group",
+    "Histogram",
     "Leaders",
     "Means",
     "Percentile",

@@ -1,0 +1,74 @@
+"""Counting in columns: how often each value came with each key, of few different ones.
+
+Rows are kept as they come, in pieces, and the pieces are merged when they have become as many as
+what was merged before. So each row is grouped a few times at most, a whole column at once, and what
+is kept is as small as the number of different rows. A `Tally` counts row by row on disk instead,
+and is for keys and values that are as many as the rows themselves.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import polars as pl
+
+from booksan.messages import Message, to_body, to_frame
+from booksan.stages.graph import Keyed, Params
+from booksan.stages.operator import Piece, Stateful
+from booksan.stages.operators.tally import COUNT, KEY, VALUE
+
+#: Rows that are not merged yet, at least, before they are.
+UNMERGED = 200_000
+
+#: From the columns key, value and n, and the rows that were given to all shards.
+GiveColumns = Callable[[pl.DataFrame, Params, list[Any]], Mapping[str, Keyed]]
+
+
+class Histogram(Stateful):
+    """Takes rows of `key` and `value`, and rows of the input `given`, which go to every shard."""
+
+    schema = """
+        CREATE TABLE pieces (id INTEGER PRIMARY KEY, merged INTEGER NOT NULL, n INTEGER NOT NULL,
+                             body BLOB NOT NULL);
+        CREATE TABLE given (row TEXT NOT NULL)
+    """
+
+    def __init__(self, give: GiveColumns, *, given: str | None = None) -> None:
+        self._give = give
+        self._given = given
+
+    def prepare(self, message: Message) -> pl.DataFrame:
+        frame = to_frame(message.body)
+        return frame if message.input == self._given else frame.select(KEY, VALUE)
+
+    def apply(self, message: Message, prepared: pl.DataFrame) -> None:
+        if message.input == self._given:
+            rows = [(json.dumps(row),) for row in prepared.rows()]
+            self.db.executemany("INSERT INTO given VALUES (?)", rows)
+        elif prepared.height:
+            counted = prepared.with_columns(pl.lit(1, pl.Int64).alias(COUNT))
+            self._keep(counted, merged=False)
+            self._merge_if_due()
+
+    def final(self, cursor: str | None) -> Piece:
+        given = [json.loads(row) for (row,) in self.db.execute("SELECT row FROM given")]
+        return Piece(self._give(self._merged(), self.params, given))
+
+    def _keep(self, frame: pl.DataFrame, *, merged: bool) -> None:
+        self.db.execute(
+            "INSERT INTO pieces (merged, n, body) VALUES (?, ?, ?)",
+            (merged, frame.height, to_body(frame)),
+        )
+
+    def _merge_if_due(self) -> None:
+        rows = dict(self.db.execute("SELECT merged, sum(n) FROM pieces GROUP BY merged"))
+        if rows[0] > max(UNMERGED, rows.get(1, 0)):
+            merged = self._merged()
+            self.db.execute("DELETE FROM pieces")
+            self._keep(merged, merged=True)
+
+    def _merged(self) -> pl.DataFrame:
+        empty = pl.DataFrame(schema={KEY: pl.String, VALUE: pl.String, COUNT: pl.Int64})
+        bodies = self.db.execute("SELECT body FROM pieces ORDER BY id")
+        whole = pl.concat([empty, *(to_frame(body) for (body,) in bodies)])
+        return whole.group_by(KEY, VALUE).agg(pl.col(COUNT).sum()).sort(KEY, VALUE)
