@@ -64,8 +64,8 @@ def ten_thousandths(texts: pl.Series) -> pl.Series:
 
     A float has digits enough for six before the point and four after it: rounding is exact.
     """
-    usual = texts.str.contains(r"^[0-9]{1,6}(?:\.[0-9]{1,4})?$")
-    amounts = texts.set(~usual, None).cast(pl.Float64)
+    usual = texts.str.contains(r"^ *[0-9]{1,6}(?:\.[0-9]{1,4})? *$")
+    amounts = texts.set(~usual, None).str.strip_chars(" ").cast(pl.Float64)
     return (amounts * 10_000).round().cast(pl.Int64)
 
 

@@ -1,10 +1,10 @@
 """The data set `flights`: fares between airports, with their stopovers, distances and durations."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from math import floor, isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -171,50 +171,58 @@ def _miles(latitude: float, longitude: float, to_latitude: float, to_longitude: 
     return float(found["s12"]) / METRES_IN_A_MILE
 
 
-def above_the_mean(prices: pl.DataFrame, _: Params, given: list[Any]) -> Mapping[str, Keyed]:
-    """q4: of each route the prices above the mean of all prices.
+class High(NamedTuple):
+    """The prices of a route that are above the mean of all."""
 
-    Routes with a price that is no usual amount of money are taken price by price.
-    """
-    if not given:
-        return {HOME: Keyed(frame_of([], Q4))}
-    mean = Fraction(given[0][0]) / given[0][1]
-    amounts = prices.with_columns(amount=ten_thousandths(prices["value"]))
-    odd = amounts.filter(pl.col("amount").is_null())["key"].unique()
-    slowly = pl.col("key").is_in(odd.implode())
-    found = _picked(amounts.filter(~slowly), mean) + _picked_slowly(amounts.filter(slowly), mean)
-    # The route stands after the length of its first airport.
-    rows = [(key.partition(" ")[2], price, top) for key, price, top in found]
+    total: Fraction
+    n: int
+    #: The highest, and the text that it came as.
+    top: Fraction
+    text: str
+
+    def plus(self, other: "High") -> "High":
+        # Of equal prices the smaller text.
+        best = min((-self.top, self.text), (-other.top, other.text))
+        return High(self.total + other.total, self.n + other.n, -best[0], best[1])
+
+
+def above_the_mean(prices: pl.DataFrame, _: Params, given: list[Any]) -> Mapping[str, Keyed]:
+    """q4: of each route the prices above the mean of all prices."""
+    routes: dict[str, High] = {}
+    if given:
+        mean = Fraction(given[0][0]) / given[0][1]
+        amounts = prices.with_columns(amount=ten_thousandths(prices["value"]))
+        routes = dict(_usual(amounts, mean))
+        for key, high in _odd(amounts.filter(pl.col("amount").is_null()), mean):
+            routes[key] = routes[key].plus(high) if key in routes else high
+    rows = [
+        # The route stands after the length of its first airport.
+        (key.partition(" ")[2], rounded(high.total / high.n), high.text)
+        for key, high in routes.items()
+    ]
     return {HOME: Keyed(frame_of(rows, Q4))}
 
 
-def _picked(prices: pl.DataFrame, mean: Fraction) -> list[tuple[str, float, str]]:
+def _usual(prices: pl.DataFrame, mean: Fraction) -> Iterator[tuple[str, High]]:
+    """Usual amounts of money, a column at once."""
     # An integer is above a number if it is above that number rounded down.
     high = prices.filter(pl.col("amount") > floor(mean * 10_000))
     routes = high.group_by("key").agg(
-        (pl.col("amount") * pl.col("n")).sum(),
+        (pl.col("amount") * pl.col("n")).sum().alias("total"),
         pl.col("n").sum(),
+        pl.col("amount").max().alias("top"),
         pl.col("value").filter(pl.col("amount") == pl.col("amount").max()).min(),
     )
-    return [
-        (key, rounded(Fraction(total, 10_000 * n)), top) for key, total, n, top in routes.rows()
-    ]
+    for key, total, n, top, text in routes.iter_rows():
+        yield key, High(Fraction(total, 10_000), n, Fraction(top, 10_000), text)
 
 
-def _picked_slowly(prices: pl.DataFrame, mean: Fraction) -> list[tuple[str, float, str]]:
-    routes: dict[str, list[tuple[Fraction, int, str]]] = {}
+def _odd(prices: pl.DataFrame, mean: Fraction) -> Iterator[tuple[str, High]]:
+    """Such as `48910e-2`, one by one."""
     for key, text, n in prices.select("key", "value", "n").iter_rows():
-        price = Fraction(text.strip(" "))
+        price = Fraction(text)
         if price > mean:
-            routes.setdefault(key, []).append((price, n, text))
-    return [_mean_and_top(key, high) for key, high in routes.items()]
-
-
-def _mean_and_top(key: str, high: list[tuple[Fraction, int, str]]) -> tuple[str, float, str]:
-    number = sum(n for _, n, _ in high)
-    mean = sum(price * n for price, n, _ in high) / Fraction(number)
-    top = max(price for price, _, _ in high)
-    return key, rounded(mean), min(text for price, _, text in high if price == top)
+            yield key, High(price * n, n, price, text)
 
 
 # -- the declaration -------------------------------------------------------------------------

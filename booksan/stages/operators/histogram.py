@@ -71,4 +71,4 @@ class Histogram(Stateful):
         empty = pl.DataFrame(schema={KEY: pl.String, VALUE: pl.String, COUNT: pl.Int64})
         bodies = self.db.execute("SELECT body FROM pieces ORDER BY id")
         whole = pl.concat([empty, *(to_frame(body) for (body,) in bodies)])
-        return whole.group_by(KEY, VALUE).agg(pl.col(COUNT).sum()).sort(KEY, VALUE)
+        return whole.group_by(KEY, VALUE).agg(pl.col(COUNT).sum())
