@@ -92,7 +92,7 @@ class Grammar:
         if parts[-1][-1:] != b"\n" or len(parts) % 2 == 0 or not self._plain(parts[::2]):
             return 0
         outside = b"".join(parts[::2])
-        if outside.count(b"\r") != outside.count(b"\r\n"):
+        if b"\r" in outside and outside.count(b"\r") != outside.count(b"\r\n"):
             return 0
         structure = outside.translate(None, self._not_structure)
         rows = len(structure) // width
