@@ -18,7 +18,7 @@ from tests.acceptance.drill import (
     summary_of,
     wait_for_all,
 )
-from tests.oracle.books import answers
+from tests.acceptance.inputs import Inputs
 
 Record = Callable[[str, object], None]
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -48,7 +48,7 @@ class Work:
 def make_client(root: Path, seed: int, reviews: int) -> Client:
     root.mkdir()
     made = generate_books(root, books=BOOKS, reviews=reviews, seed=seed)
-    return Client(Place(root), *made.paths, answers(*made.paths, PARAMS))
+    return Client(Place(root), Inputs("books", made.paths, PARAMS))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def check_answers(clients: Sequence[Client]) -> None:
     """Those of the oracle, to the last byte; the files are taken away for the next run."""
     for client in clients:
-        assert client.found() == client.expected
+        client.check()
         for path in client.place.out.iterdir():
             path.unlink()
 
