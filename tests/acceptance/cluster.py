@@ -115,7 +115,12 @@ class Client:
     inputs: Inputs
 
     @classmethod
+    def of(cls, dataset: str, root: Path, seed: int, *, rows: int) -> "Client":
+        return cls(Place(root), Inputs.make(dataset, root, seed, rows=rows))
+
+    @classmethod
     def make(cls, root: Path, seed: int, *, reviews: int, dirty: bool = False) -> "Client":
+        """One with books."""
         root.mkdir()
         made = generate_books(root, books=150, reviews=reviews, seed=seed, dirty=dirty)
         return cls(Place(root), Inputs("books", made.paths, PARAMS))
