@@ -242,3 +242,8 @@ def under_fire(
     assert_calm(cluster)
     cluster.assert_nothing_is_left()
     return found, seconds
+
+
+def returns(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Seconds until what was killed was back: median and worst of each kind."""
+    return {kind: (row["median"], row["worst"]) for kind, row in found["kinds"].items()}

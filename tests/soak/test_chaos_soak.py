@@ -13,6 +13,7 @@ from tests.acceptance.cluster import PARAMS, Client, Cluster, running_cluster
 from tests.acceptance.command import Place
 from tests.acceptance.drill import (
     check_all,
+    returns,
     submitting,
     under_fire,
     wait_for_all,
@@ -105,10 +106,6 @@ def test_a_worker_killed_every_two_seconds_costs_less_than_twice_the_time(
     record_property(f"a worker killed every 2 s, {kills} in all", run_time(seconds, work))
     assert kills >= 1
     assert seconds <= 2 * work.seconds
-
-
-def returns(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    return {kind: (row["median"], row["worst"]) for kind, row in found["kinds"].items()}
 
 
 def run_time(seconds: float, work: Work) -> str:
