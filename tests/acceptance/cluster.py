@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,9 +18,9 @@ from booksan.cluster.status import cluster_status
 from booksan.generate.books import generate_books
 from booksan.topology.files import load_topology
 from booksan.transport import Transport, open_transport
-from tests.acceptance.command import PATIENCE, QUERIES, Place, Words, settings, wait_until
+from tests.acceptance.command import PATIENCE, Place, Words, wait_until
+from tests.acceptance.inputs import Inputs
 from tests.integration.hosts import command, place_for_hosts, read_json
-from tests.oracle.books import answers
 
 PARAMS = {"q2.decades": 3, "q3.min_reviews": 5, "q5.percentile": 70}
 
@@ -112,22 +112,25 @@ class Client:
     """A user with files of their own."""
 
     place: Place
-    books: Path
-    reviews: Path
-    expected: Mapping[str, bytes]
+    inputs: Inputs
+
+    @classmethod
+    def of(cls, dataset: str, root: Path, seed: int, *, rows: int) -> "Client":
+        return cls(Place(root), Inputs.make(dataset, root, seed, rows=rows))
 
     @classmethod
     def make(cls, root: Path, seed: int, *, reviews: int, dirty: bool = False) -> "Client":
+        """One with books."""
         root.mkdir()
         made = generate_books(root, books=150, reviews=reviews, seed=seed, dirty=dirty)
-        return cls(Place(root), *made.paths, answers(*made.paths, PARAMS))
+        return cls(Place(root), Inputs("books", made.paths, PARAMS))
 
     def words(self, *more: str) -> Words:
-        start: Words = ["submit", "books", self.books, self.reviews, "--out", self.place.out]
-        return [*start, "--json", *settings(PARAMS), *more]
+        return self.inputs.words("submit", self.place.out, "--json", *more)
 
-    def found(self) -> dict[str, bytes]:
-        return {name: (self.place.out / f"{name}.csv").read_bytes() for name in QUERIES}
+    def check(self) -> None:
+        """It has got what the oracle says."""
+        self.inputs.check(self.place.out)
 
     def journal(self) -> bytes:
         """What the client has noted of its batches; empty before it has."""

@@ -13,8 +13,6 @@ from typing import Any
 
 import psutil
 
-from tests.oracle.books import answers, rejected
-
 #: Seconds that anything may take, with the machine under load.
 PATIENCE = 90.0
 Words = list[str | Path]
@@ -136,33 +134,3 @@ def run_books(books: str | Path, reviews: str | Path, out: Path, *more: str | Pa
 
 def settings(params: Mapping[str, object]) -> list[str]:
     return [word for name, value in params.items() for word in ("--set", f"{name}={value}")]
-
-
-def check_answers(
-    out: Path, books: Path, reviews: Path, params: Mapping[str, object]
-) -> dict[str, bytes]:
-    """The files hold what the oracle says, to the last byte, the list of rejected rows too."""
-    expected = answers(books, reviews, params)
-    found = {name: (out / f"{name}.csv").read_bytes() for name in QUERIES}
-    assert found == expected
-    assert rejected_rows(out) == oracle_rejected(books, reviews)
-    return expected
-
-
-def oracle_rejected(books: Path, reviews: Path) -> list[tuple[str, int]]:
-    return [
-        *(("books", row) for row in rejected(books, "books")),
-        *(("reviews", row) for row in rejected(reviews, "reviews")),
-    ]
-
-
-def rejected_rows(out: Path) -> list[tuple[str, int]]:
-    """The sources and numbers in rejected.csv; each row has a reason."""
-    path = out / "rejected.csv"
-    if not path.exists():
-        return []
-    header, *lines = path.read_text("utf-8").splitlines()
-    assert header == "source,row,reason"
-    parts = [line.split(",", 2) for line in lines]
-    assert all(reason for _, _, reason in parts)
-    return [(source, int(row)) for source, row, _ in parts]

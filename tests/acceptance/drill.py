@@ -209,3 +209,41 @@ def summary_of(process: "subprocess.Popen[str]", patience: float = 2 * PATIENCE)
     assert process.returncode == found["exit_code"]
     assert isinstance(found, dict)
     return found
+
+
+def check_all(clients: Sequence[Client]) -> None:
+    """What the oracle says, to the last byte; the files are taken away for the next run."""
+    for client in clients:
+        client.check()
+        for path in client.place.out.iterdir():
+            path.unlink()
+
+
+def under_fire(
+    cluster: Cluster,
+    clients: Sequence[Client],
+    log: Path,
+    words: Sequence[str],
+    *,
+    batch_bytes: int,
+    patience: float = 2 * PATIENCE,
+) -> tuple[dict[str, Any], float]:
+    """What chaos tells, and the seconds until the last client was done.
+
+    All have their answers, and nothing is left of them and of the fire.
+    """
+    with submitting(cluster, clients, "fire", "--batch-bytes", str(batch_bytes)) as running:
+        until = [word for one in running for word in ("--until", one.id)]
+        with chaos(cluster, log, *words, *until) as process:
+            seconds = wait_for_all(running, patience)
+            found = summary_of(process)
+    check_all(clients)
+    assert found["not_back"] == []
+    assert_calm(cluster)
+    cluster.assert_nothing_is_left()
+    return found, seconds
+
+
+def returns(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Seconds until what was killed was back: median and worst of each kind."""
+    return {kind: (row["median"], row["worst"]) for kind, row in found["kinds"].items()}

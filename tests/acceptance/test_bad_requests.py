@@ -12,8 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from booksan.errors import BooksanError, RunFailed
-from tests.acceptance.command import Place, Words, check_answers, run_books, settings
+from tests.acceptance.command import Place, Words, run_books, settings
 from tests.acceptance.files import PARAMS, books_with, write_inputs
+from tests.acceptance.inputs import check_answers
 from tests.acceptance.inside import invoke, refuse
 
 

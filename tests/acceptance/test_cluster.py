@@ -15,22 +15,13 @@ from booksan.gateway.uploads import QUEUE_LIMIT
 from booksan.transport.base import HOLD
 from booksan_client.upload import IN_FLIGHT
 from tests.acceptance.cluster import (
-    PARAMS,
     Client,
     Cluster,
     kill,
     kill_process,
     running_cluster,
 )
-from tests.acceptance.command import (
-    PATIENCE,
-    Ended,
-    oracle_rejected,
-    rejected_rows,
-    run_books,
-    settings,
-    wait_until,
-)
+from tests.acceptance.command import PATIENCE, Ended, wait_until
 
 Record = Callable[[str, object], None]
 
@@ -60,8 +51,7 @@ def test_ten_clients_at_once_get_their_own_answers_and_leave_nothing(
         ended = [each.place.ended(process) for each, process in zip(clients, running, strict=True)]
     assert [each.code for each in ended] == [0] * 10, [each.err for each in ended]
     for client in clients:
-        assert client.found() == client.expected
-        assert rejected_rows(client.place.out) == oracle_rejected(client.books, client.reviews)
+        client.check()
     cluster.assert_nothing_is_left()
 
 
@@ -69,8 +59,7 @@ def test_the_files_are_those_of_a_run_alone(cluster: Cluster, tmp_path: Path) ->
     client = Client.make(tmp_path / "one", 77, reviews=500, dirty=True)
     assert submit(client, cluster).code == 0
     alone = tmp_path / "alone"
-    words = run_books(client.books, client.reviews, alone, *settings(PARAMS))
-    assert client.place.run(words).code == 0
+    assert client.place.run(client.inputs.words("run", alone)).code == 0
     files = {path.name: path.read_bytes() for path in client.place.out.iterdir()}
     assert files == {path.name: path.read_bytes() for path in alone.iterdir()}
     assert "rejected.csv" in files
@@ -122,7 +111,7 @@ def test_the_broker_gateways_and_the_client_killed_again_and_again_change_no_byt
     broker.join(PATIENCE)
     gateways.stop()
     assert ended.code == 0, ended.err
-    assert client.found() == client.expected
+    client.check()
     resent = ended.document["resent"]
     assert resent == begun - known
     assert resent <= IN_FLIGHT
@@ -180,7 +169,7 @@ def test_a_fast_client_does_not_make_queues_grow_past_their_bound(
                 os.kill(pid, signal.SIGCONT)
         ended = client.place.ended(process)
     assert ended.code == 0, ended.err
-    assert client.found() == client.expected
+    client.check()
     assert QUEUE_LIMIT.messages <= longest <= bound
     record_property(f"messages in the longest queue, of at most {bound}", longest)
 

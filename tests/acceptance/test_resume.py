@@ -12,16 +12,8 @@ import psutil
 import pytest
 
 from booksan.generate.books import generate_books
-from tests.acceptance.command import (
-    QUERIES,
-    Ended,
-    Place,
-    Words,
-    check_answers,
-    run_books,
-    settings,
-    wait_until,
-)
+from tests.acceptance.command import QUERIES, Ended, Place, Words, run_books, settings, wait_until
+from tests.acceptance.inputs import check_answers
 from tests.acceptance.inside import invoke
 from tests.oracle.books import answers
 

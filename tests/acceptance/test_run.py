@@ -13,16 +13,9 @@ import polars as pl
 import pytest
 
 from booksan.generate.books import generate_books
-from tests.acceptance.command import (
-    PATIENCE,
-    QUERIES,
-    Place,
-    Words,
-    check_answers,
-    run_books,
-    settings,
-)
+from tests.acceptance.command import PATIENCE, QUERIES, Place, Words, run_books, settings
 from tests.acceptance.files import PARAMS, write_inputs
+from tests.acceptance.inputs import check_answers
 from tests.oracle.books import answers
 
 REAL = Path(__file__).parents[3] / "shared" / "data" / "books"

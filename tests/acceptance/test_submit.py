@@ -16,15 +16,8 @@ from booksan.generate.books import generate_books
 from booksan.stages.books import DATASET as BOOKS
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
 from booksan.supervisor.handle import Host
-from tests.acceptance.command import (
-    QUERIES,
-    Ended,
-    Place,
-    Words,
-    check_answers,
-    settings,
-    wait_until,
-)
+from tests.acceptance.command import QUERIES, Ended, Place, Words, settings, wait_until
+from tests.acceptance.inputs import check_answers
 from tests.oracle.books import answers
 
 PARAMS = {"q2.decades": 3, "q3.min_reviews": 5, "q5.percentile": 80}

@@ -57,7 +57,7 @@ def oracle_of(name: str) -> Any:
 
 
 def oracle_answers(
-    name: str, paths: tuple[Path, Path], params: Mapping[str, ParamValue]
+    name: str, paths: tuple[Path, Path], params: Mapping[str, object]
 ) -> dict[str, bytes]:
     """Only what the detector says of a language is not the oracle's own."""
     extra = {"is_english": is_english} if name == "steam" else {}

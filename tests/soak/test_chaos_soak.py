@@ -12,13 +12,13 @@ from booksan.generate.books import generate_books
 from tests.acceptance.cluster import PARAMS, Client, Cluster, running_cluster
 from tests.acceptance.command import Place
 from tests.acceptance.drill import (
-    assert_calm,
-    chaos,
+    check_all,
+    returns,
     submitting,
-    summary_of,
+    under_fire,
     wait_for_all,
 )
-from tests.oracle.books import answers
+from tests.acceptance.inputs import Inputs
 
 Record = Callable[[str, object], None]
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
@@ -27,7 +27,7 @@ REVIEWS = (33_333, 33_333, 33_334)
 BOOKS = 2_000
 SEEDS = (1, 2, 3, 4, 5)
 #: Bytes of a batch: hundreds of them for each client, so that kills fall everywhere.
-BATCH = ("--batch-bytes", "40000")
+BATCH_BYTES = 40_000
 #: Kills that each seed has to bring, for a hundred in all.
 LEAST_KILLS = 25
 #: Seconds for a run under fire.
@@ -48,7 +48,7 @@ class Work:
 def make_client(root: Path, seed: int, reviews: int) -> Client:
     root.mkdir()
     made = generate_books(root, books=BOOKS, reviews=reviews, seed=seed)
-    return Client(Place(root), *made.paths, answers(*made.paths, PARAMS))
+    return Client(Place(root), Inputs("books", made.paths, PARAMS))
 
 
 @pytest.fixture(scope="module")
@@ -66,36 +66,20 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield found
 
 
-def check_answers(clients: Sequence[Client]) -> None:
-    """Those of the oracle, to the last byte; the files are taken away for the next run."""
-    for client in clients:
-        assert client.found() == client.expected
-        for path in client.place.out.iterdir():
-            path.unlink()
-
-
 def in_peace(cluster: Cluster, clients: Sequence[Client]) -> float:
     """The seconds until the last client was done, while nobody kills anything."""
-    with submitting(cluster, clients, "peace", *BATCH) as running:
+    with submitting(cluster, clients, "peace", "--batch-bytes", str(BATCH_BYTES)) as running:
         seconds = wait_for_all(running, SOAK_PATIENCE)
-    check_answers(clients)
+    check_all(clients)
     cluster.assert_nothing_is_left()
     return seconds
 
 
-def under_fire(cluster: Cluster, work: Work, *words: str) -> tuple[dict[str, Any], float]:
-    """What chaos tells, and the seconds until the last client was done."""
+def fire_at(cluster: Cluster, work: Work, *words: str) -> tuple[dict[str, Any], float]:
     log = cluster.place.root / "chaos.jsonl"
-    with submitting(cluster, work.clients, "fire", *BATCH) as running:
-        until = [word for one in running for word in ("--until", one.id)]
-        with chaos(cluster, log, *words, *until) as process:
-            seconds = wait_for_all(running, SOAK_PATIENCE)
-            found = summary_of(process)
-    check_answers(work.clients)
-    assert found["not_back"] == []
-    assert_calm(cluster)
-    cluster.assert_nothing_is_left()
-    return found, seconds
+    return under_fire(
+        cluster, work.clients, log, words, batch_bytes=BATCH_BYTES, patience=SOAK_PATIENCE
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -103,7 +87,7 @@ def test_whatever_is_killed_a_hundred_thousand_reviews_give_the_same_answers(
     cluster: Cluster, work: Work, seed: int, record_property: Record
 ) -> None:
     words = ("--target", EVERYTHING, "--every", EVERY, "--seed", str(seed))
-    found, seconds = under_fire(cluster, work, *words)
+    found, seconds = fire_at(cluster, work, *words)
     kills = Counter({kind: row["kills"] for kind, row in found["kinds"].items()})
     record_property(f"seed {seed}: kills, {kills.total()} in all", dict(kills))
     record_property(f"seed {seed}: seconds to come back (median, worst)", returns(found))
@@ -117,15 +101,11 @@ def test_a_worker_killed_every_two_seconds_costs_less_than_twice_the_time(
 ) -> None:
     # Measured just before: the machine may be busier than it was for the other runs.
     work = replace(work, seconds=in_peace(cluster, work.clients))
-    found, seconds = under_fire(cluster, work, "--target", "worker", "--every", "2s", "--seed", "9")
+    found, seconds = fire_at(cluster, work, "--target", "worker", "--every", "2s", "--seed", "9")
     kills = found["kinds"]["worker"]["kills"]
     record_property(f"a worker killed every 2 s, {kills} in all", run_time(seconds, work))
     assert kills >= 1
     assert seconds <= 2 * work.seconds
-
-
-def returns(found: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    return {kind: (row["median"], row["worst"]) for kind, row in found["kinds"].items()}
 
 
 def run_time(seconds: float, work: Work) -> str:
