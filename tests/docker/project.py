@@ -179,13 +179,14 @@ class Project:
 
 
 @contextmanager
-def running_project() -> Iterator[Project]:
-    project = Project.make()
+def running_project(failed: Callable[[], bool]) -> Iterator[Project]:
+    """`failed`: whether the logs are of interest in the end."""
+    project, is_up = Project.make(), False
     try:
         project.up()
+        is_up = True
         yield project
-    except BaseException:
-        sys.stderr.write(project.logs()[-20_000:])
-        raise
     finally:
+        if not is_up or failed():
+            sys.stderr.write(project.logs()[-30_000:])
         project.compose("--profile", "client", "down", "-v", "-t", "20", check=False)

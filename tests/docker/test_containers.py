@@ -40,8 +40,8 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def project() -> Iterator[Project]:
-    with running_project() as project:
+def project(request: pytest.FixtureRequest) -> Iterator[Project]:
+    with running_project(lambda: request.session.testsfailed > 0) as project:
         yield project
 
 
