@@ -16,8 +16,10 @@ ROOT = Path(__file__).parents[2]
 #: The command that is run in the end: it tells what it was told.
 TELL = 'echo "lack: ${BOOKSAN_DOCKER_LACK-nothing}"; exit ${TELL_CODE:-0}'
 #: Commands that the script uses up to the point at which it misses docker.
-NEEDED = ("awk", "chmod", "cut", "date", "dirname", "flock", "grep", "mkdir", "mktemp", "od", "rm")
-NEEDED += ("sh", "tail", "timeout", "tr", "uname")
+NEEDED = [
+    *("awk", "chmod", "cut", "date", "dirname", "flock", "grep", "mkdir", "mktemp", "od", "rm"),
+    *("sh", "tail", "timeout", "tr", "uname"),
+]
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it is made for Linux")
 
