@@ -170,7 +170,7 @@ def test_libraries_that_cannot_be_downloaded_are_the_reason(machine: Machine) ->
 def test_a_machine_that_takes_too_long_is_not_waited_for(machine: Machine) -> None:
     machine.docker("image) sleep 60 ;;")
     machine.env["BOOKSAN_DOCKER_SECONDS"] = "2"
-    assert "the base image cannot be made" in lack(machine)
+    assert "the base image cannot be made: it takes longer than 2 s" in lack(machine)
 
 
 def test_a_full_disk_is_the_reason(machine: Machine) -> None:
