@@ -18,6 +18,7 @@ from tests.docker.layers import contents
 from tests.docker.project import (
     HOSTS,
     NO_SECRETS,
+    PATIENCE,
     WITHOUT_SOCKET,
     Project,
     run,
@@ -151,8 +152,9 @@ def test_all_comes_back_that_chaos_hits_and_the_answers_are_the_same(
     every = "worker=2s,gateway=5s,leader=10s,host=8s,broker=12s"
     targets = "worker,gateway,leader,host,broker"
     words = ("chaos", "--compose", project.name, "--target", targets, "--every", every)
+    more = ("--for", "20s", "--seed", "6", "--patience", f"{PATIENCE:g}s")
     with at_work(clients):
-        said = project.booksan(*words, "--for", "20s", "--seed", "6", "--json", check=False)
+        said = project.booksan(*words, *more, "--json", check=False)
     found = json.loads(said)
     for kind, row in found["kinds"].items():
         show(
