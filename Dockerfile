@@ -8,20 +8,27 @@ FROM ${BUILDER} AS libraries
 USER 0:0
 # The file that is always there lets the copy succeed when there are no wheels.
 COPY pyproject.toml wheels* /wheels/
-# pip stays behind in this stage, and so do the tests and the symbols of libraries. Those of
-# numpy are broken by strip, so only the two large ones are touched.
+# pip stays behind in this stage, and so do the tests, headers, types and symbols of libraries.
+# Those of numpy are broken by strip, so only the two large ones are touched. Compiled ahead is
+# what gets imported: most modules of most libraries never are.
 RUN python3 -m venv /tools && python3 -m venv --without-pip /opt/booksan \
     && python3 -c "import tomllib; found = tomllib.load(open('/wheels/pyproject.toml', 'rb'))['project']; \
 print('\n'.join(found['dependencies'] + found['optional-dependencies']['docker']))" >/wheels/needed.txt \
     && if ls /wheels/*.whl >/dev/null 2>&1; then offline="--no-index --find-links /wheels"; fi \
     && /tools/bin/pip --python /opt/booksan/bin/python --disable-pip-version-check \
-        install --no-cache-dir ${offline:-} -r /wheels/needed.txt \
+        install --no-cache-dir --no-compile ${offline:-} -r /wheels/needed.txt \
     && rm -rf /opt/booksan/lib/python3*/site-packages/pip /opt/booksan/bin/pip* \
-    && find /opt/booksan -type d -name tests -prune -exec rm -rf {} + \
+    && find /opt/booksan/lib -type d \( -name tests -o -name test -o -name include \) -prune \
+        -exec rm -rf {} + \
+    && find /opt/booksan/lib -type f \( -name '*.pyi' -o -name '*.pxd' -o -name '*.a' \) -delete \
+    && rm -rf /opt/booksan/lib/python3*/site-packages/numpy/distutils \
+        /opt/booksan/lib/python3*/site-packages/numpy/f2py \
     && if command -v strip >/dev/null; then \
         find /opt/booksan/lib/python3*/site-packages/*polars* /opt/booksan/lib/python3*/site-packages/zstandard \
             -name '*.so' -type f -exec strip --strip-unneeded {} + ; fi \
-    && /opt/booksan/bin/python -c 'import docker, numpy, polars, zstandard; polars.DataFrame({"a": [1]})' \
+    && /opt/booksan/bin/python -c "import docker, httpx, numpy, pika, polars, psutil, rich.live, rich.progress, \
+rich.table, sqlite_utils, starlette.applications, starlette.routing, textblob, typer, uvicorn.main, \
+uvicorn.protocols.http.httptools_impl, zstandard; polars.DataFrame({'a': [1]}).lazy().collect()" \
     && printf '#!/bin/sh\nexec /opt/booksan/bin/python -m booksan "$@"\n' >/opt/booksan/bin/booksan \
     && chmod 755 /opt/booksan/bin/booksan
 

@@ -4,6 +4,7 @@ kinds      what can be hit, and how often
 durations  2s, 500ms, 1m
 schedule   when each kind is hit, from a seed
 view       the cluster as it is now: which process is what
+containers the same for a cluster in containers
 locks      who holds a lock on a file
 clients    the processes of this user's clients, by their locks
 choice     whom a strike may hit, and whom mercy spares

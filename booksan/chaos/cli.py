@@ -5,11 +5,14 @@ import random
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from booksan.cluster.cli import DataDir, MaybeConfig
+from booksan.cluster.cli import Compose, DataDir, MaybeConfig
+
+if TYPE_CHECKING:
+    from booksan.chaos.run import Looker
 
 #: Something did not come back in time.
 EXIT_NOT_BACK = 1
@@ -18,13 +21,15 @@ EXIT_NOT_BACK = 1
 def chaos(
     config: MaybeConfig = None,
     data_dir: DataDir = None,
+    compose: Compose = None,
     target: Annotated[
         str,
         typer.Option(
             metavar="KINDS",
             help="What is hit: worker, gateway, supervisor (one that does not lead), leader, host "
             "(supervisor, workers and gateway at once), broker, client; with commas. A killed "
-            "client comes back only when somebody starts its command again.",
+            "client comes back only when somebody starts its command again. With --compose a "
+            "supervisor, a leader and a host are a container.",
         ),
     ] = "worker",
     every: Annotated[
@@ -87,7 +92,6 @@ def chaos(
     from booksan.chaos.kinds import parse_every, parse_targets
     from booksan.chaos.report import Report, show_summary, summary
     from booksan.chaos.run import Chaos, ChaosOptions, Stop
-    from booksan.cluster.cli import existing_cluster
 
     targets = parse_targets(target)
     seed = random.SystemRandom().randrange(1_000_000) if seed is None else seed
@@ -106,7 +110,8 @@ def chaos(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
     try:
-        seconds = Chaos(existing_cluster(config, data_dir), options, report, stop).run()
+        looker, token_file = _cluster_to_hit(config, data_dir, compose)
+        seconds = Chaos(looker, options, report, stop, token_file).run()
     finally:
         report.close()
     found = summary(report.wounds, seed, seconds)
@@ -118,6 +123,24 @@ def chaos(
 
         show_summary(Console(), found)
     raise typer.Exit(code)
+
+
+def _cluster_to_hit(
+    config: str | None, data_dir: Path | None, compose: str | None
+) -> "tuple[Looker, Path | None]":
+    """With the file of its operator's token; without one the token is in the environment."""
+    from booksan.chaos.containers import ContainerLooker
+    from booksan.chaos.view import Looker
+    from booksan.cluster.cli import existing_cluster
+    from booksan.cluster.start import OPERATOR_TOKEN_FILE
+    from booksan.errors import UsageError
+
+    if compose is None:
+        directory = existing_cluster(config, data_dir)
+        return Looker(directory), directory / OPERATOR_TOKEN_FILE
+    if config is not None or data_dir is not None:
+        raise UsageError("--compose names the cluster; leave out CONFIG and --data-dir")
+    return ContainerLooker(compose), None
 
 
 def _say(line: str) -> None:

@@ -46,7 +46,7 @@ class Word(Enum):
     UNKNOWN = "unknown"
 
 
-def ask_cluster(id: str, gateways: list[str], token_file: Path) -> Word | None:
+def ask_cluster(id: str, gateways: list[str], token_file: Path | None) -> Word | None:
     """None when nobody answers."""
     try:
         token = read_token(token_file, OPERATOR_TOKEN)

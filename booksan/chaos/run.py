@@ -3,10 +3,11 @@
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from booksan.chaos.choice import Victim, candidates
 from booksan.chaos.clients import ClientEnd, Word, ask_cluster
@@ -14,14 +15,11 @@ from booksan.chaos.kinds import WHOLE_HOSTS, Kind
 from booksan.chaos.probes import Probes
 from booksan.chaos.report import Report
 from booksan.chaos.schedule import Schedule
-from booksan.chaos.view import HostView, Looker, View
+from booksan.chaos.view import HostView, View
 from booksan.chaos.wounds import Wound
 from booksan.cluster.health import ask_gateway
-from booksan.cluster.processes import send
-from booksan.cluster.start import OPERATOR_TOKEN_FILE
+from booksan.cluster.processes import ProcessId
 
-#: Seconds between two looks: while something is to come back, and otherwise.
-_LOOKS = (0.05, 0.25)
 #: Seconds between two questions whether a client is done.
 _ASK_CLIENT = 0.5
 _ASK_GATEWAY = frozenset({Kind.GATEWAY, Kind.BROKER, *WHOLE_HOSTS})
@@ -54,13 +52,33 @@ class Stop:
         self.event.set()
 
 
+class Looker(Protocol):
+    """Sees the parts of a cluster, and can hit what it has seen."""
+
+    @property
+    def pace(self) -> tuple[float, float]:
+        """Seconds between two looks: while something is to come back, and otherwise."""
+
+    def look(self, *, clients: bool = False) -> View: ...
+
+    def hit(self, processes: Sequence[ProcessId], signum: signal.Signals) -> None: ...
+
+
 class Chaos:
-    def __init__(self, directory: Path, options: ChaosOptions, report: Report, stop: Stop) -> None:
+    def __init__(
+        self,
+        looker: Looker,
+        options: ChaosOptions,
+        report: Report,
+        stop: Stop,
+        token_file: Path | None,
+    ) -> None:
+        """`token_file`: of an operator, who may ask for clients; None for the environment's."""
         self._options = options
         self._report = report
         self._stop = stop
-        self._looker = Looker(directory)
-        self._token_file = directory / OPERATOR_TOKEN_FILE
+        self._looker = looker
+        self._token_file = token_file
         self._probes = Probes()
         self._began = time.monotonic()
         self._schedule = Schedule(options.seed, options.every, self._began)
@@ -91,7 +109,7 @@ class Chaos:
 
     def _wait(self) -> None:
         now = time.monotonic()
-        most = _LOOKS[0] if self._open else _LOOKS[1]
+        most = self._looker.pace[0 if self._open else 1]
         due = self._schedule.next_due(now) - now if self._striking else most
         seconds = max(0.0, min(most, due))
         if self._striking:
@@ -114,7 +132,7 @@ class Chaos:
     def _has_ended(self, end: ClientEnd, view: View, elapsed: float) -> bool:
         if end.is_at_work(view.clients):
             return False
-        gateways = [host.gateway for host in view.hosts]
+        gateways = [host.gateway for host in view.hosts if host.gateway]
         asked = ("client", end.id)
         self._probes.ask(
             asked, lambda: ask_cluster(end.id, gateways, self._token_file), _ASK_CLIENT
@@ -150,14 +168,12 @@ class Chaos:
         )
         # Noted first: what is stopped has to be continued whatever happens.
         self._open.append(wound)
-        for process in victim.processes:
-            send(process, signal.SIGSTOP if pause else signal.SIGKILL)
+        self._looker.hit(victim.processes, signal.SIGSTOP if pause else signal.SIGKILL)
         self._report.struck(wound)
 
     def _continue(self, wound: Wound) -> None:
         if wound.held:
-            for process in wound.processes:
-                send(process, signal.SIGCONT)
+            self._looker.hit(wound.processes, signal.SIGCONT)
             wound.continued(time.monotonic())
             self._report.continued(wound)
 

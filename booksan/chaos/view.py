@@ -1,6 +1,8 @@
 """The cluster as it is now: which process is what. Only this module looks."""
 
+import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ import psutil
 from booksan.chaos.clients import ClientProcess, find_clients
 from booksan.chaos.locks import Locks
 from booksan.cluster.broker import broker_status
-from booksan.cluster.processes import ProcessId, identify, supervisor_of
+from booksan.cluster.processes import ProcessId, identify, send, supervisor_of
 from booksan.cluster.record import BrokerRecord, ClusterRecord, HostRecord, read_record
 from booksan.cluster.status import cluster_status
 from booksan.errors import UsageError
@@ -51,7 +53,8 @@ class HostView:
 
     @property
     def has_gateway(self) -> bool:
-        return any(worker.is_gateway for worker in self.workers)
+        """One that can be asked: of a container, one that is published."""
+        return bool(self.gateway) and any(worker.is_gateway for worker in self.workers)
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,10 @@ class View:
 
 
 class Looker:
-    """Looks at one cluster again and again."""
+    """Looks at one cluster on this machine again and again."""
+
+    #: Seconds between two looks: while something is to come back, and otherwise.
+    pace = (0.05, 0.25)
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -97,6 +103,10 @@ class Looker:
             tuple(find_clients(locks)) if clients else (),
             now,
         )
+
+    def hit(self, processes: Sequence[ProcessId], signum: signal.Signals) -> None:
+        for process in processes:
+            send(process, signum)
 
     def _read(self) -> ClusterRecord:
         record = read_record(self._directory)

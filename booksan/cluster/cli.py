@@ -34,6 +34,14 @@ DataDir = Annotated[
         help="Where the cluster is kept.", show_default="by its name in the user's state directory"
     ),
 ]
+Compose = Annotated[
+    str | None,
+    typer.Option(
+        metavar="PROJECT",
+        help="The containers of this Compose project instead; by the command docker.",
+        show_default="none",
+    ),
+]
 
 
 def host(
@@ -140,14 +148,7 @@ def status(
     watch: Annotated[bool, typer.Option("--watch", help="Go on showing it until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
     data_dir: DataDir = None,
-    compose: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PROJECT",
-            help="The containers of this Compose project instead; by the command docker.",
-            show_default="none",
-        ),
-    ] = None,
+    compose: Compose = None,
 ) -> None:
     """Shows hosts, leader, workers and queues. Exit code 0: all of it runs; 3: not all."""
     from booksan.cluster.table import watch_cluster

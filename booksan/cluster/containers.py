@@ -1,108 +1,173 @@
-"""The state of a cluster in containers, by the command `docker`."""
+"""The state of a cluster in containers: what the engine knows, and what the hosts say."""
 
 import json
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
+from booksan.cluster.credentials import QUEUES
+from booksan.cluster.engine import EXITED, RUNNING, Container, EngineError, containers, docker
 from booksan.cluster.status import DEAD, leader_of, workers_of
-from booksan.errors import BooksanError
+from booksan.supervisor.config import HOST_FILE
 from booksan.supervisor.states import HostState
 from booksan.supervisor.status import STATUS_FILE, HostStatus, parse_status
+from booksan.transport.address import masked
 
-_PROJECT = "com.docker.compose.project"
-_SERVICE = "com.docker.compose.service"
-_ONE_OFF = "com.docker.compose.oneoff"
-#: Seconds for one question to the engine.
-_ASK_SECONDS = 20.0
+#: Seconds for the lengths of all queues: a broker that is just starting may not answer.
+_LENGTHS_SECONDS = 10.0
+#: What a host tells, in one go, since each look into a container takes the engine some time.
+_TELL = f"""cd "$0" && cat {STATUS_FILE}; printf '\\0'; cat {HOST_FILE}; printf '\\0'
+cat /proc/locks; printf '\\0'; cd shards && stat -c '%i %n' *.lock; true"""
+
+
+@dataclass(frozen=True)
+class HostInside:
+    """A host in its container."""
+
+    container: Container
+    #: None while it is down, or has not come so far yet.
+    report: HostStatus | None = None
+    #: In the election.
+    id: int | None = None
+    #: Which process has which shard, as far as the kernel tells.
+    holders: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.container.service
+
+    @property
+    def state(self) -> str:
+        container = self.container
+        if container.state == RUNNING:
+            return self.report.state if self.report else HostState.STARTING
+        if container.state == EXITED:
+            return DEAD if container.exit_code else HostState.STOPPED
+        return container.state
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The project: its hosts, and the broker if it is one of its services."""
+
+    hosts: tuple[HostInside, ...]
+    broker: Container | None = None
+    #: The address of the queues without its password.
+    queues: str = ""
+
+    @property
+    def leader(self) -> dict[str, Any]:
+        return leader_of([host_status(host) for host in self.hosts])
+
+
+def look_inside(project: str) -> Inside:
+    """No hosts: there is no such project."""
+    found = containers(project)
+    hosts = [one for one in found if one.is_host]
+    if not hosts:
+        return Inside(())
+    with ThreadPoolExecutor(len(hosts)) as pool:
+        told = tuple(pool.map(_host, hosts))
+    queues = next((text for one in hosts if (text := one.variable(QUEUES))), "")
+    service = urlsplit(queues).hostname
+    broker = next((one for one in found if one.service == service), None)
+    return Inside(told, broker, masked(queues) if queues else "")
 
 
 def containers_status(project: str) -> dict[str, Any] | None:
-    """As `cluster_status`, for the containers of a Compose project; None if there are none."""
-    found = _inspected(project)
-    hosts = [_host(one) for one in found if _words(one)[:1] == ["host"]]
-    if not hosts:
+    """As `full_status`, for the containers of a Compose project; None if there are none."""
+    found = look_inside(project)
+    if not found.hosts:
         return None
+    hosts = [host_status(host) for host in found.hosts]
+    workers = [worker for host in hosts for worker in host["workers"]]
+    lengths = _queue_lengths(found, [worker["name"] for worker in workers])
+    for worker in workers:
+        worker["queue"] = lengths.get(worker["name"])
+    kept = broker_status(found)
+    whole = all(host["state"] == HostState.RUNNING for host in hosts)
     return {
         "name": project,
-        "running": all(host["state"] == HostState.RUNNING for host in hosts),
+        "running": whole and (kept is None or kept["state"] == RUNNING),
         **leader_of(hosts),
-        "queues": "as the containers were told",
-        "broker": None,
-        "hosts": sorted(hosts, key=lambda host: str(host["name"])),
+        "queues": found.queues,
+        "broker": kept,
+        "hosts": hosts,
         "gateways": [host["gateway"] for host in hosts if host["gateway"]],
         "operator_token_file": None,
     }
 
 
-def _inspected(project: str) -> list[dict[str, Any]]:
-    filters = [f"label={_PROJECT}={project}", f"label={_ONE_OFF}=False"]
-    ids = _docker("ps", "-aq", *(word for one in filters for word in ("--filter", one))).split()
-    found = json.loads(_docker("inspect", *ids)) if ids else []
-    assert isinstance(found, list)
-    return found
-
-
-def _host(container: dict[str, Any]) -> dict[str, Any]:
-    alive = container["State"]["Status"] == "running"
-    report = _report(container) if alive else None
+def host_status(host: HostInside) -> dict[str, Any]:
+    report = host.report
     return {
-        "name": container["Config"]["Labels"][_SERVICE],
-        "id": "-",
-        "pid": container["State"]["Pid"] or None,
-        "state": _state(container["State"], report),
+        "name": host.name,
+        "id": "-" if host.id is None else host.id,
+        "pid": host.container.pid,
+        "state": host.state,
         "error": report.error if report else None,
-        "gateway": _gateway(container),
-        "data_dir": _option(container, "--data-dir"),
+        "gateway": host.container.published,
+        "data_dir": host.container.option("--data-dir"),
         "follows": report.leader if report else None,
         "term": report.term if report else None,
         "workers": workers_of(report),
     }
 
 
-def _state(state: dict[str, Any], report: HostStatus | None) -> str:
-    if state["Status"] == "running":
-        return report.state if report else HostState.STARTING
-    if state["Status"] == "exited":
-        return DEAD if state["ExitCode"] else HostState.STOPPED
-    return str(state["Status"])
+def broker_status(found: Inside) -> dict[str, Any] | None:
+    broker = found.broker
+    if broker is None:
+        return None
+    return {
+        "url": found.queues,
+        "state": broker.state,
+        "pid": broker.pid,
+        "keeper": None,
+        "restarts": broker.restarts,
+    }
 
 
-def _report(container: dict[str, Any]) -> HostStatus | None:
-    path = f"{_option(container, '--data-dir')}/{STATUS_FILE}"
+def _host(container: Container) -> HostInside:
+    if container.state != RUNNING:
+        return HostInside(container)
     try:
-        return parse_status(_docker("exec", container["Id"], "cat", path))
-    except BooksanError:
-        # It has ended since, or has not come so far yet.
+        told = docker("exec", container.id, "sh", "-c", _TELL, container.option("--data-dir"))
+    except EngineError:
+        # It has ended since.
+        return HostInside(container)
+    status, config, locks, shards = (told.split("\0") + [""] * 3)[:4]
+    return HostInside(container, parse_status(status), _id(config), _holders(locks, shards))
+
+
+def _id(config: str) -> int | None:
+    try:
+        return int(json.loads(config)["election"]["id"])
+    except (ValueError, KeyError, TypeError):
+        # A host that elects nobody has none.
         return None
 
 
-def _gateway(container: dict[str, Any]) -> str:
-    """Where it is published; nothing if it is not."""
-    ports = container["NetworkSettings"]["Ports"] or {}
-    found = [one for places in ports.values() for one in places or ()]
-    return f"http://{found[0]['HostIp']}:{found[0]['HostPort']}" if found else ""
+def _holders(locks: str, shards: str) -> dict[str, int]:
+    """By shard. Inside of a container a lock of another one has no process."""
+    lines = [line.split() for line in locks.splitlines()]
+    pids = {words[5].rpartition(":")[2]: int(words[4]) for words in lines if words[1] == "FLOCK"}
+    files = [line.split() for line in shards.splitlines()]
+    found = {name.removesuffix(".lock"): pids.get(inode, 0) for inode, name in files}
+    return {name: pid for name, pid in found.items() if pid > 0}
 
 
-def _option(container: dict[str, Any], name: str) -> str:
-    words = _words(container)
-    return words[words.index(name) + 1] if name in words[:-1] else ""
-
-
-def _words(container: dict[str, Any]) -> list[str]:
-    return list(container["Config"]["Cmd"] or ())
-
-
-def _docker(*words: str) -> str:
-    command: Sequence[str] = ("docker", *words)
+def _queue_lengths(found: Inside, names: Sequence[str]) -> dict[str, int]:
+    """Asked by a host, which knows the password and reaches the broker."""
+    shards = [name for name in names if not name.startswith("gateway.")]
+    asked = next((host for host in found.hosts if host.report is not None), None)
+    if asked is None or (found.broker is not None and found.broker.state != RUNNING):
+        return {}
+    words = ("exec", asked.container.id, "python", "-m", "booksan.cluster.lengths", *shards)
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_ASK_SECONDS, check=False
-        )
-    except FileNotFoundError:
-        raise BooksanError("there is no command `docker` on this machine; install it") from None
-    except subprocess.TimeoutExpired:
-        raise BooksanError(f"the Docker engine did not answer within {_ASK_SECONDS:g} s") from None
-    if done.returncode != 0:
-        raise BooksanError(f"`docker {words[0]}` failed: {done.stderr.strip()}")
-    return done.stdout
+        lengths = json.loads(docker(*words, seconds=_LENGTHS_SECONDS))
+    except (EngineError, ValueError):
+        # The status is asked for above all when something is broken: it shows the rest.
+        return {}
+    return {str(name): int(length) for name, length in lengths.items()}

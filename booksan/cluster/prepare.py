@@ -35,6 +35,7 @@ from booksan.supervisor.revive import STOPPED_FILE
 from booksan.supervisor.status import STATUS_FILE
 from booksan.topology.model import Address, HostPlan, ShardName, Topology
 from booksan.transport import check_address, masked
+from booksan.transport.rabbitmq_address import parse_broker_address
 from booksan.transport.spool_files import queue_files, try_lock
 
 GATEWAY = WorkerSpec("gateway", 0, entry="booksan.gateway.main:run")
@@ -106,7 +107,16 @@ def _election(setup: HostSetup) -> ElectionConfig | None:
         {host.name: Peer(host.id, (host.address.host, host.address.port)) for host in others},
         _revivable(setup, others),
         setup.revival,
+        _broker(setup),
     )
+
+
+def _broker(setup: HostSetup) -> tuple[str, int] | None:
+    """For a leader that can start containers: a broker in one is a service of its own name."""
+    if setup.revival is not Revival.DOCKER or spool_directory(setup.queues) is not None:
+        return None
+    address = parse_broker_address(setup.queues)
+    return address.host, address.port
 
 
 def _revivable(setup: HostSetup, others: list[HostPlan]) -> dict[str, str]:

@@ -76,9 +76,8 @@ def _lines(status: dict[str, Any]) -> list[str]:
     lines = [f"queues: {status['queues']}"]
     kept = status["broker"]
     if kept is not None:
-        lines.append(
-            f"broker: {kept['url']}, pid {kept['pid']}, keeper {kept['keeper']}, "
-            f"{kept['restarts']} restarts"
-        )
+        how = f"keeper {kept['keeper']}" if kept["keeper"] else kept["state"]
+        pid = kept["pid"] or "-"
+        lines.append(f"broker: {kept['url']}, pid {pid}, {how}, {kept['restarts']} restarts")
     lines += [f"{host['name']}: {host['error']}" for host in status["hosts"] if host["error"]]
     return lines

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from booksan.supervisor.broker_watch import BrokerWatch
 from booksan.supervisor.config import ElectionConfig
 from booksan.supervisor.election.actions import (
     BecomeLeader,
@@ -16,6 +17,9 @@ from booksan.supervisor.election.shell import ElectionShell, Event
 from booksan.supervisor.logs import log
 from booksan.supervisor.names import Names, is_numeric, listening
 from booksan.supervisor.reviver import Reviver, make_reviver
+
+#: Its place among the names that are looked up; hosts have numbers from 1 on.
+_BROKER = 0
 
 
 class Leading(NamedTuple):
@@ -37,7 +41,10 @@ class Company:
         known = {id: one if is_numeric(one[0]) else None for id, one in addresses.items()}
         bind = listening(config.listen)
         self._shell = ElectionShell(config.id, bind, known, secret, data_dir)
+        if config.broker is not None:
+            addresses[_BROKER] = config.broker
         self._lookups = Names(addresses, socket.AF_INET6 if ":" in bind[0] else socket.AF_INET)
+        self._broker = BrokerWatch(config.broker) if config.broker else None
         self._reviver: Reviver = make_reviver(config, data_dir)
         #: Monotonic time at which each host was first missed.
         self._missed: dict[int, float] = {}
@@ -49,16 +56,23 @@ class Company:
     @property
     def due(self) -> float:
         """Monotonic time at which there is something to do."""
-        return min(time.monotonic() + self._shell.timeout(), self._lookups.due)
+        due = min(time.monotonic() + self._shell.timeout(), self._lookups.due)
+        knock = self._broker.due if self._broker else None
+        return due if knock is None else min(due, knock)
 
     def turn(self) -> None:
         """Hear the others, and do what is due; never blocks."""
         missing = bool(self._missed) or self._shell.machine.leader is None
         for host, address in self._lookups.turn(missing=missing).items():
-            self._shell.set_address(host, address)
+            if host == _BROKER and self._broker is not None:
+                self._broker.found_at(address[0])
+            else:
+                self._shell.set_address(host, address)
         for event in self._shell.turn():
             self._tell(event)
         self._revive()
+        if self._broker is not None and self._config.broker is not None:
+            self._watch_broker(self._broker, self._config.broker[0])
 
     def reaped(self, pid: int, code: int) -> bool:
         """A child of the supervisor has ended; True if it was one of ours."""
@@ -67,6 +81,8 @@ class Company:
     def leave(self) -> None:
         """SIGTERM ends leadership and revival at once; the others are told."""
         self._reviver.stop()
+        if self._broker is not None:
+            self._broker.rest()
         for event in self._shell.leave():
             self._tell(event)
 
@@ -87,6 +103,18 @@ class Company:
             # Asked before each act: the lease may have run out since the turn began.
             if self._shell.acts():
                 self._reviver.revive(self._names[host])
+
+    def _watch_broker(self, broker: BrokerWatch, name: str) -> None:
+        if not self._shell.acts():
+            broker.rest()
+            return
+        now = time.monotonic()
+        silence = broker.turn(now)
+        if broker.lost(now):
+            self._reviver.revive(name)
+        elif silence is not None:
+            self._reviver.returned(name)
+            log("host", f"{name} is back after {silence:.1f} s")
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, BecomeLeader):

@@ -62,6 +62,8 @@ class ElectionConfig:
     #: project whose containers they are; those without are not revived.
     revival: Mapping[str, str] = field(default_factory=dict)
     by: Revival = Revival.PROCESS
+    #: The broker, if the leader brings it back too; its name is that of its service.
+    broker: Address | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,7 @@ def _election(found: object) -> ElectionConfig | None:
             peers,
             {str(name): str(path) for name, path in found["revival"].items()},
             Revival(found.get("by", Revival.PROCESS)),
+            _address(found["broker"]) if found.get("broker") else None,
         )
     except (AssertionError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise UsageError(f'"election" is not as it should be: {error!r}.') from None

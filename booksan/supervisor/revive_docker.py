@@ -1,9 +1,12 @@
-"""`python -m booksan.supervisor.revive_docker SERVICE`: a host in a container is started again.
+"""`python -m booksan.supervisor.revive_docker SERVICE [if-killed]`: a container is started again.
 
 The container is that of the service in the Compose project of the container that asks. Harmless
 when done twice: one that has just been started is left alone. The engine is never asked whether a
 host is alive: that the leader knows. It is asked how the container ended, since one that was
 stopped in order must stay so.
+
+With `if-killed`, for the broker, only one that was killed is started: Docker itself brings back one
+that died, except after `docker kill`. One that runs may still be starting, and is never killed.
 """
 
 import os
@@ -16,6 +19,7 @@ from typing import Any
 
 from booksan.errors import BooksanError, UsageError
 from booksan.supervisor.logs import log
+from booksan.supervisor.reviver import IF_KILLED
 from booksan.supervisor.states import EXIT_CANNOT_START
 
 PROJECT, SERVICE, ONE_OFF = (
@@ -30,6 +34,8 @@ YOUNG = 10.0
 _ASK_SECONDS = 20
 #: Exit codes of a host that ended for good: in order, or because its configuration is wrong.
 FOR_GOOD = frozenset({0, UsageError.exit_code, EXIT_CANNOT_START})
+#: The exit code of a container whose first process got SIGKILL.
+KILLED = 137
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -44,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         engine = docker.from_env(timeout=_ASK_SECONDS)
         try:
-            revive(engine, arguments[0])
+            revive(engine, arguments[0], if_killed=IF_KILLED in arguments[1:])
         finally:
             engine.close()
     except (docker.errors.DockerException, RequestException, BooksanError) as error:
@@ -53,10 +59,10 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def revive(engine: Any, service: str) -> None:
+def revive(engine: Any, service: str, *, if_killed: bool = False) -> None:
     container = _container(engine, _project(engine), service)
     state = container.attrs["State"]
-    reason = why_not(state, time.time())
+    reason = why_not_killed(state) if if_killed else why_not(state, time.time())
     if reason is not None:
         log("revival", f"leaves {service}: {reason}")
         return
@@ -76,6 +82,14 @@ def why_not(state: Mapping[str, Any], now: float) -> str | None:
         age = now - _seconds(state["StartedAt"])
         return f"it was started {age:.1f} s ago" if 0 <= age < YOUNG else None
     return None if status == "paused" else f"it is {status}"
+
+
+def why_not_killed(state: Mapping[str, Any]) -> str | None:
+    """As `why_not`, for one that is started only if somebody killed it."""
+    if state["Status"] != "exited":
+        return f"it is {state['Status']}"
+    code = state["ExitCode"]
+    return None if code == KILLED else f"it was not killed: it ended with code {code}"
 
 
 def _project(engine: Any) -> str:

@@ -16,6 +16,9 @@ from typing import Protocol
 from booksan.supervisor.config import ElectionConfig, Revival
 from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, log
 
+#: Said to a revival: only a container that was killed is started, and none is killed.
+IF_KILLED = "if-killed"
+
 #: Of a host in a container: what its revivals of others said.
 REVIVAL_LOG = "revival.log"
 
@@ -153,18 +156,21 @@ def process_reviver(data_dirs: Mapping[str, str]) -> CommandReviver:
     )
 
 
-def docker_reviver(services: Mapping[str, str], data_dir: Path) -> CommandReviver:
-    """For hosts in containers; `data_dir` is that of the leader, whose disk is its own."""
+def docker_reviver(
+    services: Mapping[str, str], broker: str | None, data_dir: Path
+) -> CommandReviver:
+    """For hosts and a broker in containers; `data_dir` is that of the leader, whose disk is its
+    own."""
     revive = [sys.executable, "-P", "-m", "booksan.supervisor.revive_docker"]
-    return CommandReviver(
-        {host: [*revive, service] for host, service in services.items()},
-        dict.fromkeys(services, data_dir / LOGS / REVIVAL_LOG),
-    )
+    commands = {host: [*revive, service] for host, service in services.items()}
+    if broker is not None:
+        commands[broker] = [*revive, broker, IF_KILLED]
+    return CommandReviver(commands, dict.fromkeys(commands, data_dir / LOGS / REVIVAL_LOG))
 
 
 def make_reviver(config: ElectionConfig, data_dir: Path) -> Reviver:
     if not config.revival or config.by is Revival.NONE:
         return NoReviver()
     if config.by is Revival.DOCKER:
-        return docker_reviver(config.revival, data_dir)
+        return docker_reviver(config.revival, config.broker[0] if config.broker else None, data_dir)
     return process_reviver(config.revival)

@@ -3,6 +3,9 @@
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +38,19 @@ class Client:
         made.expected = made._found("expected")
         return made
 
+    @property
+    def is_sending(self) -> bool:
+        """A part of the reviews has been taken, and the answers are not there: what a client
+        knows of a run is forgotten with its end."""
+        try:
+            journals = self.root.glob("state/booksan/clients/*/reviews.journal")
+            return any(b'"taken"' in path.read_bytes() for path in journals)
+        except FileNotFoundError:
+            return False
+
     def start(self) -> None:
+        self.runs, self.problems = 0, []
+        self.enough.clear()
         self.thread = threading.Thread(target=self._work)
         self.thread.start()
 
@@ -48,7 +63,7 @@ class Client:
 
     def submit(self) -> None:
         self.runs += 1
-        out = f"out-{self.runs}"
+        out = f"out-{time.monotonic_ns()}"
         done = self._command("submit", out, "--new")
         if done.returncode != 0:
             self.problems.append(f"run {self.runs} ended with {done.returncode}: {done.stderr}")
@@ -77,3 +92,20 @@ class Client:
 
     def _found(self, out: str) -> dict[str, bytes]:
         return {name: (self.root / out / f"{name}.csv").read_bytes() for name in QUERIES}
+
+
+@contextmanager
+def at_work(clients: Sequence[Client], *, once: bool = False) -> Iterator[None]:
+    """They send while something happens, at least one run each, and get the right answers."""
+    for client in clients:
+        client.start()
+        if once:
+            client.enough.set()
+    try:
+        yield
+    finally:
+        for client in clients:
+            client.finish()
+    assert [client.problems for client in clients] == [[]] * len(clients)
+    assert all(client.runs == 1 if once else client.runs >= 1 for client in clients)
+    print(f"\n    {sum(client.runs for client in clients)} runs, all with the same answers")

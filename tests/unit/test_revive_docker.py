@@ -3,7 +3,7 @@
 import socket
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from booksan.supervisor.config import (
     read_config,
     write_config,
 )
-from booksan.supervisor.revive_docker import YOUNG, revive, why_not
+from booksan.supervisor.revive_docker import YOUNG, revive, why_not, why_not_killed
 from booksan.supervisor.reviver import CommandReviver, NoReviver, make_reviver
 from booksan.supervisor.status import write_json
 
@@ -42,6 +42,25 @@ THEN = 1767323045.0
 )
 def test_what_was_stopped_in_order_stays_so(state: dict[str, Any], again: bool) -> None:
     assert (why_not(state, THEN + 60) is None) is again
+
+
+@pytest.mark.parametrize(
+    ("state", "again"),
+    [
+        ({"Status": "exited", "ExitCode": 137}, True),
+        ({"Status": "exited", "ExitCode": 0}, False),
+        # Stopped before it could listen to the signal; crashed, which is Docker's business.
+        ({"Status": "exited", "ExitCode": 143}, False),
+        ({"Status": "exited", "ExitCode": 1}, False),
+        ({"Status": "restarting", "ExitCode": 137}, False),
+        ({"Status": "running", "StartedAt": STARTED}, False),
+        ({"Status": "paused", "StartedAt": STARTED}, False),
+    ],
+)
+def test_a_broker_is_started_again_only_if_it_was_killed(
+    state: dict[str, Any], again: bool
+) -> None:
+    assert (why_not_killed(state) is None) is again
 
 
 def test_a_container_that_was_just_started_is_left_alone() -> None:
@@ -114,6 +133,13 @@ def test_a_host_is_killed_before_it_is_started(
     assert "com.docker.compose.service=beta" in engine.containers.asked
 
 
+@pytest.mark.parametrize(("status", "acts"), [("exited", ["start"]), ("running", [])])
+def test_a_broker_that_may_be_starting_is_not_killed(status: str, acts: list[str]) -> None:
+    container = Container({"State": {"Status": status, "ExitCode": 137, "StartedAt": STARTED}})
+    revive(Engine(Containers(container)), "broker", if_killed=True)
+    assert container.acts == acts
+
+
 def election(by: Revival, revival: dict[str, str]) -> ElectionConfig:
     peers = {"beta": Peer(2, ("beta", 7400))}
     return ElectionConfig("alpha", 1, ("alpha", 7400), peers, revival, by)
@@ -126,8 +152,18 @@ def test_the_configuration_says_how_hosts_are_revived(tmp_path: Path) -> None:
     reviver = make_reviver(made, tmp_path)
     assert isinstance(reviver, CommandReviver)
     assert reviver.commands["beta"][-2:] == ["booksan.supervisor.revive_docker", "beta"]
+    assert "broker" not in reviver.commands
     assert isinstance(make_reviver(election(Revival.NONE, {"beta": "beta"}), tmp_path), NoReviver)
     assert isinstance(make_reviver(election(Revival.DOCKER, {}), tmp_path), NoReviver)
+
+
+def test_the_leader_brings_back_a_broker_that_is_named(tmp_path: Path) -> None:
+    made = replace(election(Revival.DOCKER, {"beta": "beta"}), broker=("broker", 5672))
+    write_config(tmp_path, HostConfig((WorkerSpec("q3-join", 0),), election=made))
+    assert read_config(tmp_path).election == made
+    reviver = make_reviver(made, tmp_path)
+    assert isinstance(reviver, CommandReviver)
+    assert reviver.commands["broker"][-2:] == ["broker", "if-killed"]
 
 
 def test_a_configuration_that_does_not_say_it_revives_processes(tmp_path: Path) -> None:
