@@ -1,4 +1,4 @@
-"""A hundred and fifty thousand rows of all four data sets on three hosts, while everything is killed."""
+"""150,000 rows of all four data sets on three hosts, while everything is killed."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
