@@ -1,6 +1,6 @@
 """The data set `aoe2`: matches of Age of Empires II, their players and civilisations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -10,7 +10,7 @@ from booksan.spec import HOME
 from booksan.stages.columns import over, rounded, threshold
 from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, Stage
 from booksan.stages.kinds import ColumnType, FieldKind, clock_seconds
-from booksan.stages.operators import First, Group, Tally, Top, first_rows
+from booksan.stages.operators import First, Give, Group, Tally, Top, first_rows
 from booksan.stages.table import frame_of
 
 SECONDS_IN_AN_HOUR = 3600
@@ -95,7 +95,7 @@ def of_matches(matches: list[tuple[str, list[Any]]], params: Params) -> Mapping[
     return {HOME: Keyed(frame_of([(token,) for token, _ in matches], MATCH))}
 
 
-def upsets(matches: Iterator[Group], params: Params, _: list[Any]) -> Mapping[str, Keyed]:
+def upsets(matches: list[Group], params: Params) -> Mapping[str, Keyed]:
     """q2: the winner was rated, and the loser far higher."""
     found = [(match.key,) for match in matches if _is_upset(match, params)]
     return {HOME: Keyed(frame_of(found, MATCH))}
@@ -114,17 +114,17 @@ def _is_upset(match: Group, params: Params) -> bool:
     return (loser - winner) / winner > threshold(params["q2.margin"])
 
 
-def passed_on(stage: str) -> Any:
+def passed_on(stage: str) -> Give:
     """The counts of one shard, for the stage that adds those of all."""
 
-    def give(civs: Iterator[Group], params: Params, _: list[Any]) -> Mapping[str, Keyed]:
+    def give(civs: list[Group], params: Params) -> Mapping[str, Keyed]:
         rows = [(civ.key, value, n) for civ in civs for value, n in civ.counts]
         return {stage: Keyed(frame_of(rows, COUNTED), "key")}
 
     return give
 
 
-def win_rates(civs: Iterator[Group], params: Params, _: list[Any]) -> Mapping[str, Keyed]:
+def win_rates(civs: list[Group], params: Params) -> Mapping[str, Keyed]:
     """q3"""
     found = [
         (civ.key, rounded(Fraction(100 * dict(civ.counts).get("true", 0), civ.total)), civ.total)
@@ -133,7 +133,7 @@ def win_rates(civs: Iterator[Group], params: Params, _: list[Any]) -> Mapping[st
     return {HOME: Keyed(frame_of(found, Q3))}
 
 
-def uses(civs: Iterator[Group], params: Params, _: list[Any]) -> Mapping[str, Keyed]:
+def uses(civs: list[Group], params: Params) -> Mapping[str, Keyed]:
     """q4, before the most used are picked."""
     return {"q4-top": Keyed(frame_of([(civ.key, civ.total) for civ in civs], USED))}
 

@@ -1,8 +1,7 @@
 """The data set `books`: what its five queries need, who computes it, and who gets the answers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
 import polars as pl
 
@@ -88,14 +87,14 @@ def of_the_subject(frame: pl.DataFrame, params: Params) -> pl.DataFrame:
     return found.filter(named).select(*Q1)
 
 
-def long_lived(authors: Iterator[Group], params: Params, _: list[Any]) -> Mapping[str, Keyed]:
+def long_lived(authors: list[Group], params: Params) -> Mapping[str, Keyed]:
     """q2: authors with books in many different decades."""
     least = int(params["q2.decades"])
     found = [(one.key, len(one.counts)) for one in authors if len(one.counts) >= least]
     return {HOME: Keyed(frame_of(found, Q2))}
 
 
-def popular(books: Iterator[Group], params: Params, _: list[Any]) -> Mapping[str, Keyed]:
+def popular(books: list[Group], params: Params) -> Mapping[str, Keyed]:
     """q3, and the means of q4 from how often each score was given."""
     least = int(params["q3.min_reviews"])
     found = [book for book in books if book.total >= least]

@@ -1,6 +1,6 @@
 """The data set `steam`: games and what their players wrote."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +13,7 @@ from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, S
 from booksan.stages.kinds import ColumnType, FieldKind
 from booksan.stages.operators import (
     First,
+    Give,
     Group,
     Percentile,
     Screened,
@@ -112,7 +113,7 @@ def platforms(games: list[tuple[str, list[Any]]], params: Params) -> Mapping[str
     return {"q1-platforms": Keyed(frame_of(counts, COUNTED), "key")}
 
 
-def all_platforms(found: Iterator[Group], params: Params, _: list[Any]) -> Mapping[str, Keyed]:
+def all_platforms(found: list[Group], params: Params) -> Mapping[str, Keyed]:
     return {HOME: Keyed(frame_of([(one.key, one.total) for one in found], Q1))}
 
 
@@ -122,10 +123,10 @@ def played(games: list[tuple[str, list[Any]]], params: Params) -> Mapping[str, K
     return {"q2-top": Keyed(frame_of(rows, PLAYED))}
 
 
-def reviewed(stage: str) -> Any:
+def reviewed(stage: str) -> Give:
     """Games with at least one such review, for the stage that picks some of them."""
 
-    def give(games: Iterator[Group], params: Params, _: list[Any]) -> Mapping[str, Keyed]:
+    def give(games: list[Group], params: Params) -> Mapping[str, Keyed]:
         rows = [(int(game.key), *game.kept, game.total) for game in games if game.total]
         return {stage: Keyed(frame_of(rows, REVIEWED))}
 

@@ -13,7 +13,7 @@ from booksan.stages.operators.joining import First, first_rows
 from booksan.stages.operators.means import Means
 from booksan.stages.operators.percentile import Percentile
 from booksan.stages.operators.screened import Screened
-from booksan.stages.operators.tally import Group, Tally
+from booksan.stages.operators.tally import Give, Group, Tally
 from booksan.stages.operators.top import Leaders, Top
 from booksan.stages.operators.total import Total
 
@@ -21,6 +21,7 @@ __all__ = [
     "Chosen",
     "Filter",
     "First",
+    "Give",
     "Group",
     "Histogram",
     "Leaders",

@@ -33,22 +33,20 @@ class Group(NamedTuple):
         return sum(n for _, n in self.counts)
 
 
-#: From groups, and the rows that were given to all shards, to rows for the stages after this one.
-Give = Callable[[Iterator[Group], Params, list[Any]], Mapping[str, Keyed]]
+#: From groups to rows for the stages after this one.
+Give = Callable[[list[Group], Params], Mapping[str, Keyed]]
 
 
 class Tally(Joining):
     """Takes rows of `key`, `value` and `n`; `on` is the column that is joined, if not the key.
 
-    With a join on the key itself, keys that never came have a group too, without counts. The rows
-    of the input `given`, which come to every shard, are handed to `give` as they are.
+    With a join on the key itself, keys that never came have a group too, without counts.
     """
 
     schema = """
         CREATE TABLE tally (
             key TEXT NOT NULL, value TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (key, value)
-        ) WITHOUT ROWID;
-        CREATE TABLE given (row TEXT NOT NULL)
+        ) WITHOUT ROWID
     """
 
     def __init__(
@@ -58,25 +56,18 @@ class Tally(Joining):
         earlier: str | None = None,
         keep: Sequence[str] = (),
         on: str = KEY,
-        given: str | None = None,
     ) -> None:
         super().__init__(earlier, keep)
         self._give = give
         self._on = on
-        self._given = given
 
     def prepare_rows(self, name: str, frame: pl.DataFrame) -> list[tuple[Any, ...]]:
-        if name == self._given:
-            return [(json.dumps(row),) for row in frame.rows()]
         rows = self.joined(frame, self._on)
         if self._on != KEY:
             rows = rows.group_by(KEY, VALUE, maintain_order=True).agg(pl.col(COUNT).sum())
         return rows.select(KEY, VALUE, COUNT).rows()
 
     def apply_rows(self, name: str, prepared: list[tuple[Any, ...]]) -> None:
-        if name == self._given:
-            self.db.executemany("INSERT INTO given VALUES (?)", prepared)
-            return
         self.db.executemany(
             """INSERT INTO tally VALUES (?, ?, ?)
                ON CONFLICT (key, value) DO UPDATE SET n = n + excluded.n""",
@@ -86,9 +77,9 @@ class Tally(Joining):
     def final(self, cursor: str | None) -> Piece:
         """Whole groups, with about as many rows as belong into a piece."""
         groups = _Groups(self._rows(cursor or ""), self.place.piece_rows)
-        given = [json.loads(row) for (row,) in self.db.execute("SELECT row FROM given")]
-        output = self._give(iter(groups), self.params, given)
-        return Piece(output, groups.last if groups.more else None)
+        # All of them at once: only then it is known whether there are more.
+        found = list(groups)
+        return Piece(self._give(found, self.params), found[-1].key if groups.more else None)
 
     def _rows(self, after: str) -> Iterator[Row]:
         if self.earlier is not None and self._on == KEY:
@@ -105,8 +96,7 @@ class _Groups:
     def __init__(self, rows: Iterator[Row], enough: int) -> None:
         self._rows = rows
         self._enough = enough
-        self.last: str | None = None
-        #: Whether there may be groups after the last.
+        #: Whether there are groups after those.
         self.more = False
 
     def __iter__(self) -> Iterator[Group]:
@@ -119,5 +109,4 @@ class _Groups:
             kept = of_key[0][1]
             counts = [(value, n) for _, _, value, n in of_key if value is not None]
             taken += len(of_key)
-            self.last = key
             yield Group(key, json.loads(kept) if kept else [], counts)
