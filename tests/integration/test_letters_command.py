@@ -24,7 +24,7 @@ from tests.acceptance.command import Place, wait_until
 from tests.integration.hosts import command, place_for_hosts
 
 SHARDS = {stage.name: 1 for stage in BOOKS.stages}
-SPEC = Spec("c1", "books", 1, BOOKS.defaults, {}, SHARDS, int(time.time()) + 3600)
+SPEC = Spec("c1", "books", BOOKS.version, BOOKS.defaults, {}, SHARDS, int(time.time()) + 3600)
 BOOK = {"title": ["T"], "authors": [["A"]], "publisher": ["P"], "categories": [["C"]]}
 
 
