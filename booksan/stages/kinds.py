@@ -132,7 +132,16 @@ class ColumnType(Enum):
             seconds = iso_seconds(text)
             assert seconds is not None, f"no duration: {text}"
             return sort_key(seconds)
-        return sort_key(Fraction(text.strip(" ")))
+        return _plain_key(text) or sort_key(Fraction(text.strip(" ")))
+
+
+def _plain_key(text: str) -> bytes | None:
+    """`sort_key` of a text such as `537.10`, which nearly all are; None for others."""
+    whole, _, part = text.partition(".")
+    digits = whole + part
+    if not digits.isdecimal() or not digits.isascii() or whole.startswith("0") or not whole:
+        return None
+    return b"\x02" + (len(whole) + 0x8000).to_bytes(2) + digits.rstrip("0").encode()
 
 
 def sort_key(value: Fraction) -> bytes:

@@ -84,7 +84,7 @@ REFUSED: dict[str, tuple[Callable[[Inputs], Words], int, str]] = {
     "not a number": (with_options("--set", "q5.percentile=nan"), 2, "between 0 and 100"),
     "setting without =": (with_options("--set", "q2.decades"), 2, "--set takes name=value"),
     "unknown format": (with_options("--format", "xml"), 2, "there is: csv, json, parquet"),
-    "unknown data set": (lambda i: ["run", "boks", i.books, "--out", "o"], 2, "there is: aoe2, books"),
+    "unknown data set": (lambda i: ["run", "boks", i.books, "--out", "o"], 2, "is: aoe2, books"),
     "one file": (lambda i: ["run", "books", i.books, "--out", "o"], 2, "BOOKS_CSV REVIEWS_CSV"),
     "three files": (lambda i: [*i.command(), i.books], 2, "takes 2 files"),
     "out is a file": (out_is(lambda i: i.books), 2, "books.csv is not a directory; name another"),

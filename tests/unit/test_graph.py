@@ -1,10 +1,13 @@
 """A data set is declared once; mistakes in it, and in its parameters, are found at once."""
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from booksan.errors import UsageError
 from booksan.messages import Message
@@ -275,3 +278,20 @@ def raising(frame: pl.DataFrame, params: Params) -> dict[str, Keyed]:
 def test_a_mistake_in_a_declaration_is_found(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         check(replace(DATASET, **change))
+
+
+@given(
+    st.lists(
+        st.from_regex(r" ?[+-]?[0-9]{1,9}(\.[0-9]{0,5})?([eE][+-]?[0-9]{1,3})? ?", fullmatch=True)
+    )
+)
+def test_decimals_are_sorted_by_value(texts: list[str]) -> None:
+    by_key = sorted(texts, key=lambda text: ColumnType.DECIMAL.sort_key(text) or b"")
+    assert [Fraction(text.strip(" ")) for text in by_key] == sorted(
+        Fraction(text.strip(" ")) for text in texts
+    )
+
+
+def test_durations_are_sorted_by_value() -> None:
+    texts = ["PT0S", "PT0.5S", "PT59S", "PT1M", "PT1M0.25S", "PT59M", "PT1H", "P1D", "PT25H", "P1W"]
+    assert sorted(texts, key=lambda text: ColumnType.DURATION.sort_key(text) or b"") == texts

@@ -37,38 +37,38 @@ class Histogram(Stateful):
         self._give = give
         self._given = given
 
-    def prepare(self, message: Message) -> pl.DataFrame:
-        frame = to_frame(message.body)
-        return frame if message.input == self._given else frame.select(KEY, VALUE)
+    def prepare(self, message: Message) -> list[tuple[str]]:
+        """What comes to be counted is kept as it is, and looked at when it is merged."""
+        if message.input != self._given:
+            return []
+        return [(json.dumps(row),) for row in to_frame(message.body).rows()]
 
-    def apply(self, message: Message, prepared: pl.DataFrame) -> None:
+    def apply(self, message: Message, prepared: list[tuple[str]]) -> None:
         if message.input == self._given:
-            rows = [(json.dumps(row),) for row in prepared.rows()]
-            self.db.executemany("INSERT INTO given VALUES (?)", rows)
-        elif prepared.height:
-            counted = prepared.with_columns(pl.lit(1, pl.Int64).alias(COUNT))
-            self._keep(counted, merged=False)
+            self.db.executemany("INSERT INTO given VALUES (?)", prepared)
+        elif message.data["rows"]:
+            self._keep(message.body, message.data["rows"], merged=False)
             self._merge_if_due()
 
     def final(self, cursor: str | None) -> Piece:
         given = [json.loads(row) for (row,) in self.db.execute("SELECT row FROM given")]
         return Piece(self._give(self._merged(), self.params, given))
 
-    def _keep(self, frame: pl.DataFrame, *, merged: bool) -> None:
-        self.db.execute(
-            "INSERT INTO pieces (merged, n, body) VALUES (?, ?, ?)",
-            (merged, frame.height, to_body(frame)),
-        )
+    def _keep(self, body: bytes, rows: int, *, merged: bool) -> None:
+        sql = "INSERT INTO pieces (merged, n, body) VALUES (?, ?, ?)"
+        self.db.execute(sql, (merged, rows, body))
 
     def _merge_if_due(self) -> None:
         rows = dict(self.db.execute("SELECT merged, sum(n) FROM pieces GROUP BY merged"))
         if rows[0] > max(UNMERGED, rows.get(1, 0)):
             merged = self._merged()
             self.db.execute("DELETE FROM pieces")
-            self._keep(merged, merged=True)
+            self._keep(to_body(merged), merged.height, merged=True)
 
     def _merged(self) -> pl.DataFrame:
-        empty = pl.DataFrame(schema={KEY: pl.String, VALUE: pl.String, COUNT: pl.Int64})
-        bodies = self.db.execute("SELECT body FROM pieces ORDER BY id")
-        whole = pl.concat([empty, *(to_frame(body) for (body,) in bodies)])
-        return whole.group_by(KEY, VALUE).agg(pl.col(COUNT).sum())
+        pieces = [pl.DataFrame(schema={KEY: pl.String, VALUE: pl.String, COUNT: pl.Int64})]
+        for merged, body in self.db.execute("SELECT merged, body FROM pieces ORDER BY id"):
+            frame = to_frame(body)
+            counted = frame if merged else frame.with_columns(pl.lit(1, pl.Int64).alias(COUNT))
+            pieces.append(counted.select(KEY, VALUE, COUNT))
+        return pl.concat(pieces).group_by(KEY, VALUE).agg(pl.col(COUNT).sum())
