@@ -1,5 +1,7 @@
 """A worker's process, from the fork to its end."""
 
+import contextlib
+import fcntl
 import logging
 import os
 import signal
@@ -24,9 +26,11 @@ log = logging.getLogger("booksan.worker")
 
 #: Seconds that an idle worker waits before it looks at its clock again.
 IDLE_SECONDS = 5.0
-#: Seconds that a new worker waits for its first message before it loads what that will need: on
-#: a small machine those who have work already go first.
-WARM_UP_SECONDS = 0.5
+#: Seconds between two looks whether it is an idle worker's turn to load what its first message will
+#: need. One after the other they do, so that on a small machine the gateway, and those who have
+#: work already, are not kept waiting.
+WARM_UP_LOOK = 0.02
+WARM_UP_LOCK = "warm-up.lock"
 #: Seconds that another owner of the queue gets to go: a broker notices the loss of a whole machine
 #: only by missing heartbeats.
 OWNER_SECONDS = 45.0
@@ -105,8 +109,8 @@ class Life:
         self.worker = worker
         try:
             worker.resume(suspicious=suspicious)
-            if worker.settings.warm_up and not worker.step(WARM_UP_SECONDS):
-                worker.warm_up()
+            if worker.settings.warm_up:
+                self._warm_up(worker)
             quiet_collector()
             while not self.stopping:
                 worker.step(IDLE_SECONDS)
@@ -116,6 +120,19 @@ class Life:
         finally:
             self.worker = None
         worker.close()
+
+
+    def _warm_up(self, worker: Worker) -> None:
+        """Until it has loaded all, in its turn or because a message came."""
+        lock = os.open(self.root / WARM_UP_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            while not self.stopping and not worker.step(WARM_UP_LOOK):
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    worker.warm_up()
+                    return
+        finally:
+            os.close(lock)
 
 
 def run(data_dir: Path, stage: str, shard: int) -> int:
