@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 #: Bytes and lines of a batch: large enough that a request costs little, small enough to repeat.
-BATCH_BYTES = 2 * 1024 * 1024
+BATCH_BYTES = 4 * 1024 * 1024
 BATCH_LINES = 65536
 
 _BOM = b"\xef\xbb\xbf"
