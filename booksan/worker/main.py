@@ -121,7 +121,6 @@ class Life:
             self.worker = None
         worker.close()
 
-
     def _warm_up(self, worker: Worker) -> None:
         """Until it has loaded all, in its turn or because a message came."""
         lock = os.open(self.root / WARM_UP_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
