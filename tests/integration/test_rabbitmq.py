@@ -151,8 +151,11 @@ def test_a_broker_that_stands_still_is_given_up(
     try:
         with monkeypatch.context() as patch:
             patch.setattr(rabbitmq_link, "ANSWER_SECONDS", 0.3)
+            given_up = transport._publisher.get()
             with pytest.raises(TransportError, match="did not answer"):
                 transport.publish([Outgoing("work", b"y")])
+            # At once, not when its thread has ended it: the next call may not find it.
+            assert not given_up.alive
     finally:
         os.kill(broker.pid, signal.SIGCONT)
     transport.publish([Outgoing("work", b"z")])

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+import polars as pl
 import pytest
 
 from booksan.stages.datasets import datasets
 from booksan.stages.operator import Stateful
+from booksan.stages.operators import Histogram, histogram
 from tests.simulation.data import Sample, shards_of
 from tests.simulation.sets import SETTINGS, sample_of
 from tests.simulation.world import CrashAt, World
@@ -53,6 +55,29 @@ def test_any_order_of_any_batches_gives_the_oracles_answers(
     world.add_client(data.spec("one", shards_of(name, count)), data.batches)
     world.run()
     assert_right(world, "one", data)
+
+
+@pytest.mark.parametrize("unmerged", [0, 3, 17])
+def test_pieces_of_a_histogram_are_merged_without_changing_an_answer(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, unmerged: int
+) -> None:
+    merges = 0
+    merged = Histogram._merged
+
+    def counted(self: Histogram) -> pl.DataFrame:
+        nonlocal merges
+        merges += 1
+        return merged(self)
+
+    monkeypatch.setattr(histogram, "UNMERGED", unmerged)
+    monkeypatch.setattr(Histogram, "_merged", counted)
+    data = sample_of("flights", 3, rows=60, batch_bytes=1_000)
+    world = make_world(3, repeats=0.2)
+    world.add_client(data.spec("one", shards_of("flights", 1)), data.batches)
+    world.run()
+    assert_right(world, "one", data)
+    # One of them is that of the final output.
+    assert merges > 2
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -1,0 +1,53 @@
+"""Counting in columns is counting, however often the pieces are merged."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+import polars as pl
+import pytest
+
+from booksan.messages import Kind, Message, to_body
+from booksan.stages.flights import DATASET
+from booksan.stages.graph import Keyed, Params
+from booksan.stages.operator import Place
+from booksan.stages.operators import Histogram, histogram
+from tests.unit.test_spec import make_spec
+
+BATCHES = (
+    [("a", "1"), ("a", "1"), ("b", "1")],
+    [("a", "1"), ("a", "2")],
+    [],
+    [("b", "1"), ("b", "1"), ("b", "1"), ("a", "1")],
+    [("c", "3"), ("a", "2")],
+)
+
+
+@pytest.mark.parametrize("unmerged", [0, 1, 3, 5, 100])
+def test_every_row_counts_once(monkeypatch: pytest.MonkeyPatch, unmerged: int) -> None:
+    monkeypatch.setattr(histogram, "UNMERGED", unmerged)
+    found: list[tuple[pl.DataFrame, list[Any]]] = []
+
+    def give(columns: pl.DataFrame, params: Params, given: list[Any]) -> Mapping[str, Keyed]:
+        found.append((columns, given))
+        return {}
+
+    spec = make_spec()
+    with closing(sqlite3.connect(":memory:")) as db:
+        operator = Histogram(give, given="q4-mean").at(Place(spec, DATASET, "q4-pick", 0), db)
+        operator.create()
+        for seq, rows in enumerate(BATCHES):
+            frame = pl.DataFrame(rows, {"key": pl.String, "value": pl.String}, orient="row")
+            data = {"rows": frame.height}
+            message = Message(spec, "gateway/flights", Kind.BATCH, seq, "d", data, to_body(frame))
+            operator.apply(message, operator.prepare(message))
+        row = to_body(pl.DataFrame({"sum": ["7.5"], "n": [3]}))
+        message = Message(spec, "q4-mean/0", Kind.BATCH, 0, "d", {"rows": 1}, row)
+        operator.apply(message, operator.prepare(message))
+        operator.final(None)
+    ((columns, given),) = found
+    expected = Counter(row for rows in BATCHES for row in rows)
+    assert {(key, value): n for key, value, n in columns.iter_rows()} == expected
+    assert given == [["7.5", 3]]
