@@ -16,7 +16,7 @@ from booksan.stages.operator import Place
 from booksan.stages.operators import Histogram, histogram
 from tests.unit.test_spec import make_spec
 
-BATCHES = (
+BATCHES: tuple[list[tuple[str, str]], ...] = (
     [("a", "1"), ("a", "1"), ("b", "1")],
     [("a", "1"), ("a", "2")],
     [],
