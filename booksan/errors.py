@@ -8,6 +8,7 @@ BooksanError
 ├── NoSpace             the disk is full                                        (exit 6)
 ├── MessageError        bytes that are not a message of ours
 ├── StateError          a database that does not fit what is asked of it
+│   └── OtherVersion    its run was begun with a version of its data set that is not here
 └── TransportError      the queues cannot do what is asked
     └── QueueBusy       the queue has a consumer already
 
@@ -50,6 +51,10 @@ class MessageError(BooksanError):
 
 class StateError(BooksanError):
     pass
+
+
+class OtherVersion(StateError):
+    """A run was begun with a version of its data set that is not here; it waits for that one."""
 
 
 class TransportError(BooksanError):

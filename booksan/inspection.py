@@ -89,25 +89,39 @@ def _damage(path: Path) -> str | None:
     return None
 
 
+#: Ranges of missing numbers that are named at once; who fills them asks again.
+MAX_RANGES = 10_000
+
+
+def gap_ranges(numbers: Iterable[int], top: int) -> Iterator[tuple[int, int]]:
+    """(first, last) of all runs of numbers below `top` that are not among these, in order."""
+    expected = 0
+    for number in numbers:
+        if number > expected and expected < top:
+            yield expected, min(number, top) - 1
+        expected = number + 1
+    if expected < top:
+        yield expected, top - 1
+
+
 def first_gaps(numbers: Iterable[int], top: int, most: int = 10) -> list[int]:
     """The first numbers below `top` that are not among these, which come in ascending order."""
+    ranges = gap_ranges(numbers, top)
+    return list(islice((n for first, last in ranges for n in range(first, last + 1)), most))
 
-    def gaps() -> Iterator[int]:
-        expected = 0
-        for number in numbers:
-            yield from range(expected, min(number, top))
-            expected = number + 1
-        yield from range(expected, top)
 
-    return list(islice(gaps(), most))
+def missing_ranges(root: Path, stream: StreamProgress) -> tuple[list[tuple[int, int]], int]:
+    """The batch numbers that a stream lacks, and the number from which on it knows nothing."""
+    sql = "SELECT seq FROM dedup WHERE sender = ? ORDER BY seq"
+    known = [row["seq"] for row in _read(_path(root, stream), sql, stream.sender)]
+    top = stream.of_batches if stream.of_batches is not None else max(known, default=-1) + 1
+    return list(islice(gap_ranges(known, top), MAX_RANGES)), top
 
 
 def missing_numbers(root: Path, stream: StreamProgress, most: int = 10) -> list[int]:
     """The first batch numbers that a stream lacks."""
-    sql = "SELECT seq FROM dedup WHERE sender = ? ORDER BY seq"
-    known = [row["seq"] for row in _read(_path(root, stream), sql, stream.sender)]
-    top = stream.of_batches if stream.of_batches is not None else max(known, default=-1) + 1
-    return first_gaps(known, top, most)
+    ranges, _ = missing_ranges(root, stream)
+    return list(islice((n for first, last in ranges for n in range(first, last + 1)), most))
 
 
 def recorded(root: Path, stream: StreamProgress) -> int:

@@ -49,6 +49,8 @@ class Control(StrEnum):
     RELEASE = "release"
     #: home -> shards: delete all that is the client's.
     GONE = "gone"
+    #: receiver -> sender: something of yours has not come; send all that you sent to me again.
+    REPEAT = "repeat"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import mmap
 import struct
 import time
 
-_MOMENT = struct.Struct("d")
+#: When it last gave a sign of life, and whether the one before it in its place had stopped to.
+_MOMENT = struct.Struct("d?")
 
 
 class Pulses:
@@ -19,10 +20,24 @@ class Pulses:
 
     def last(self, slot: int) -> float:
         """When this worker last gave a sign of life."""
-        return float(_MOMENT.unpack_from(self._memory, slot * _MOMENT.size)[0])
+        return float(self._read(slot)[0])
 
     def beat(self, slot: int) -> None:
-        _MOMENT.pack_into(self._memory, slot * _MOMENT.size, time.monotonic())
+        self._write(slot, time.monotonic(), self.has_hung(slot))
+
+    def has_hung(self, slot: int) -> bool:
+        return bool(self._read(slot)[1])
+
+    def note_end(self, slot: int, *, hung: bool) -> None:
+        """For the next worker in this slot: how the last one ended."""
+        self._write(slot, time.monotonic(), hung)
+
+    def _read(self, slot: int) -> tuple[float, bool]:
+        moment, hung = _MOMENT.unpack_from(self._memory, slot * _MOMENT.size)
+        return moment, hung
+
+    def _write(self, slot: int, moment: float, hung: bool) -> None:
+        _MOMENT.pack_into(self._memory, slot * _MOMENT.size, moment, hung)
 
 
 class _Own:
@@ -42,3 +57,8 @@ def beat() -> None:
     """This worker lives. Does nothing in a process that nobody watches."""
     if _Own.pulses is not None:
         _Own.pulses.beat(_Own.slot)
+
+
+def has_hung() -> bool:
+    """Was the worker before this one ended because it gave no sign of life?"""
+    return _Own.pulses is not None and _Own.pulses.has_hung(_Own.slot)

@@ -52,9 +52,14 @@ class Spec:
     owner: str = ""
     #: Seconds without a batch after which an unfinished upload is given up; 0 for never.
     idle: int = 0
+    #: How often the run was begun anew, because what the server had of it was lost. Everything of
+    #: an earlier generation is late.
+    generation: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        return {
+        # Without the first generation, as it was written before there were any.
+        later = {"generation": self.generation} if self.generation else {}
+        return later | {
             "client": self.client,
             "dataset": self.dataset,
             "version": self.version,
@@ -98,6 +103,7 @@ def spec_from_json(text: str) -> Spec:
             expires=int(fields["expires"]),
             owner=str(fields["owner"]),
             idle=int(fields["idle"]),
+            generation=int(fields.get("generation", 0)),
         )
         if any(count < 1 for count in spec.shards.values()):
             raise ValueError("a stage without shards")

@@ -94,7 +94,8 @@ class About:
     async def internal_progress(self, request: Request) -> Response:
         self._only_gateways(request)
         homes = self._service.homes
-        return json_answer(await homes.run(local_progress, homes.root, client_of(request)))
+        arguments = (homes.root, client_of(request), homes.clock.now())
+        return json_answer(await homes.run(local_progress, *arguments))
 
     def _known(self) -> Mapping[str, Any]:
         return self._service.datasets

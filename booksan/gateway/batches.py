@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from starlette.requests import Request
@@ -18,8 +18,10 @@ from booksan.gateway.config import GatewayConfig
 from booksan.gateway.errors import Problem, gone
 from booksan.gateway.homes import Homes
 from booksan.gateway.neighbours import Neighbours
+from booksan.gateway.progress import Progress, resend_of
 from booksan.gateway.queues import Queues
 from booksan.gateway.uploads import Receipt, reading_queues
+from booksan.home import HomeStatus
 from booksan.spec import Spec
 from booksan.stages.datasets import datasets
 from booksan.tickets import check_permit, open_ticket
@@ -128,7 +130,8 @@ class Batches:
             how = await self._homes.how_gone(client, spec.home)
             if how is not None:
                 raise gone(client, how)
-        if permit is None:
+        # Only the home decides that a run has expired.
+        if permit is None or spec.expires <= self._homes.clock.now():
             _, permits = await self._ask_home(caller, client, spec.home, ticket)
             permit = permits.get(source)
         try:
@@ -137,6 +140,17 @@ class Batches:
             raise Problem(409, "not_yet", str(error)) from None
         assert permit is not None
         return Pass(spec, ticket, permit)
+
+    async def resend(self, found: Progress, home: HomeStatus) -> dict[str, Any]:
+        """What the client should send again, because a shard lacks it and nobody else has it."""
+
+        def is_waiting(queue: str) -> bool:
+            return self._queues.gateway().transport.depth(queue).messages > 0
+
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._askers, lambda: resend_of(found, home, is_waiting=is_waiting)
+        )
 
     def close(self) -> None:
         self._parsers.shutdown(wait=False, cancel_futures=True)
@@ -149,8 +163,6 @@ class Batches:
         if source not in dataset.source:
             known = ", ".join(dataset.source)
             raise Problem(404, "unknown_source", f"no such source; the sources are: {known}")
-        if spec.expires <= time.time():
-            raise gone(spec.client, "expired")
 
     async def _ask_home(
         self, caller: Caller, client: str, shard: int, ticket: str | None

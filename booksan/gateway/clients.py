@@ -40,7 +40,7 @@ class Clients:
         shard = self._homes.shard(wanted.client)
         spec = self._spec(caller, wanted)
         async with self._creating:
-            look = await self._find(spec.client, shard)
+            look = await self._find(spec, shard)
             begun = look is None and spec.client not in self._pending
             if begun:
                 await self._check_number()
@@ -49,7 +49,7 @@ class Clients:
             if begun:
                 await self._tell(lambda gateway: gateway.create(spec))
             if look is None:
-                look = await self._wait_until_there(spec.client, shard)
+                look = await self._wait_until_there(spec, shard)
         finally:
             if begun:
                 self._pending.discard(spec.client)
@@ -74,26 +74,34 @@ class Clients:
             params=wanted.params,
             columns=wanted.columns,
             shards={stage.name: self._config.shards[stage.name] for stage in wanted.dataset.stages},
-            expires=int(time.time()) + self._config.expiry,
+            expires=int(self._homes.clock.now()) + self._config.expiry,
             owner=caller.owner(wanted.client),
             idle=self._config.idle,
+            generation=wanted.generation,
         )
 
     async def _tell(self, work: Callable[[Gateway], T]) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, lambda: work(self._queues.gateway()))
 
-    async def _find(self, client: str, shard: int) -> Look | None:
+    async def _find(self, spec: Spec, shard: int) -> Look | None:
+        """The client, if it is there in this generation or a later one."""
         try:
-            return await self._homes.look(client, shard)
+            look = await self._homes.look(spec.client, shard)
         except Problem as problem:
             if problem.code == "unknown_client":
                 return None
             raise
+        there = look.status.spec
+        if there.generation >= spec.generation:
+            return look
+        # Only its owner may begin it anew.
+        if there.owner != spec.owner:
+            raise Problem(403, "wrong_secret", f"the secret is not the one of {spec.client}")
+        return None
 
     async def _check_number(self) -> None:
-        looks = await self._homes.all()
-        known = {look.status.spec.client for look in looks if not look.over}
+        known = await self._homes.unfinished()
         if len(known | self._pending) >= self._config.max_clients:
             raise Problem(
                 429,
@@ -102,12 +110,12 @@ class Clients:
                 retry=5,
             )
 
-    async def _wait_until_there(self, client: str, shard: int) -> Look:
+    async def _wait_until_there(self, spec: Spec, shard: int) -> Look:
         pause, longest = LOOKS
         deadline = time.monotonic() + HOME_SECONDS
-        while (look := await self._find(client, shard)) is None:
+        while (look := await self._find(spec, shard)) is None:
             if time.monotonic() > deadline:
-                raise _slow(client)
+                raise _slow(spec.client)
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, longest)
         return look

@@ -17,6 +17,8 @@ from booksan_client.errors import InputError
 
 #: Bytes of columns and parameters, as every message and every ticket carries them.
 MAX_SPEC = 48 * 1024
+#: How often a run can be begun anew.
+MAX_GENERATION = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Wanted:
     dataset: Dataset
     params: Mapping[str, ParamValue]
     columns: Mapping[str, tuple[str, ...]]
+    #: One more than the last time, if the run is begun anew because the server has lost it.
+    generation: int = 0
 
 
 def served(shards: Mapping[str, int]) -> dict[str, Dataset]:
@@ -59,7 +63,7 @@ _TYPES = {str: "text", dict: "object", int: "whole number"}
 
 
 def read_wanted(body: bytes, known: Mapping[str, Dataset]) -> Wanted:
-    fields = {"id": str, "dataset": str, "params": dict, "columns": dict}
+    fields = {"id": str, "dataset": str, "params": dict, "columns": dict, "generation": int}
     found = read_object(body, fields, ("id", "dataset", "columns"))
     if not CLIENT_ID.fullmatch(found["id"]):
         raise _malformed("an id has up to 64 lower-case letters, digits and hyphens")
@@ -71,7 +75,10 @@ def read_wanted(body: bytes, known: Mapping[str, Dataset]) -> Wanted:
         dataset,
         _params(dataset, found.get("params", {})),
         _columns(dataset, found["columns"]),
+        found.get("generation", 0),
     )
+    if not 0 <= wanted.generation <= MAX_GENERATION:
+        raise _unusable(f"generation must be from 0 to {MAX_GENERATION}")
     size = len(json.dumps([dict(wanted.params), dict(wanted.columns)]))
     if size > MAX_SPEC:
         raise _unusable(f"parameters and columns have {size} characters; {MAX_SPEC} is the limit")

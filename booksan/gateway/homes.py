@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from booksan.clock import Clock
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.errors import Problem, gone, unknown_client
 from booksan.hashing import shard_of
@@ -83,6 +84,10 @@ class Homes:
         self._homes = config.homes
         self._count = config.shards[HOME]
         self._failures = Failures(data_dir)
+        #: The time by which runs on this host expire.
+        self.clock = Clock(data_dir)
+        #: Clients whose answers are complete: they stay so until they are gone.
+        self._done: set[str] = set()
 
     @property
     def root(self) -> Path:
@@ -115,6 +120,10 @@ class Homes:
     async def all(self) -> list[Look]:
         """All clients whose home is on this host."""
         return await self.run(self._all)
+
+    async def unfinished(self) -> set[str]:
+        """Those of them that are at work."""
+        return await self.run(self._unfinished)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -149,15 +158,32 @@ class Homes:
             return view.how_gone()
 
     def _all(self) -> list[Look]:
-        looks = []
-        for path in sorted((self._root / "clients").glob(f"*/{HOME}-*.db")):
-            shard = path.stem.removeprefix(f"{HOME}-")
-            try:
-                looks.append(self._look(path.parent.name, int(shard)))
-            except (Problem, sqlite3.Error, ValueError):
-                # Gone since, just being made, or broken: nothing that can be listed.
-                continue
-        return looks
+        return [look for client, shard in self._found() if (look := self._listed(client, shard))]
+
+    def _unfinished(self) -> set[str]:
+        """Without opening the databases of runs that wait to be fetched: they may be thousands."""
+        found = dict(self._found())
+        self._done &= found.keys()
+        unfinished = set()
+        for client in found.keys() - self._done:
+            look = self._listed(client, found[client])
+            if look is not None and look.status.done and look.failed is None:
+                self._done.add(client)
+            elif look is not None and not look.over:
+                unfinished.add(client)
+        return unfinished
+
+    def _found(self) -> list[tuple[str, int]]:
+        paths = sorted((self._root / "clients").glob(f"*/{HOME}-*.db"))
+        shards = ((path.parent.name, path.stem.removeprefix(f"{HOME}-")) for path in paths)
+        return [(client, int(shard)) for client, shard in shards if shard.isdecimal()]
+
+    def _listed(self, client: str, shard: int) -> Look | None:
+        try:
+            return self._look(client, shard)
+        except (Problem, sqlite3.Error):
+            # Gone since, just being made, or broken: nothing that can be listed.
+            return None
 
 
 @contextmanager

@@ -141,7 +141,7 @@ def _status() -> dict[str, Any]:
         (*_ALWAYS, 422),
         [
             _id(),
-            _query("stages", FLAG, "adds `stages` and `stalled`, asked of all hosts"),
+            _query("stages", FLAG, "adds `stages`, `stalled` and `resend`, asked of all hosts"),
             _query("wait", wait, "seconds, at most 30, to hold the answer while nothing changes"),
             _query("seen", TEXT, "the version that is known already"),
             _ticket(),

@@ -1,69 +1,97 @@
-"""How far the stages are with a client, over all hosts, and where a run stands still."""
+"""How far the stages are with a client, over all hosts, where a run stands still, and why."""
 
-import time
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from booksan.gateway.homes import Homes
 from booksan.gateway.neighbours import Neighbours
-from booksan.inspection import StreamProgress, failures, missing_numbers, progress
+from booksan.home import HomeStatus
+from booksan.inspection import StreamProgress, failures, missing_ranges, progress
 from booksan.spec import HOME, Spec
 from booksan.stages.datasets import dataset_named
-from booksan.stages.graph import Dataset
+from booksan.stages.graph import Dataset, queue_name
+from booksan.stages.operator import Stateful
 from booksan.state.client import ENDED
 
 #: Seconds without a change after which an unfinished run is called stalled.
 STALLED_SECONDS = 120
-#: Streams that are named when it is.
+#: Streams that are named when it is, and missing numbers of each.
 STALLED_STREAMS = 20
+STALLED_NUMBERS = 10
+#: Seconds without a message on a stream after which what it lacks is taken for lost, if nothing is
+#: waiting in its queue; and if something is, of whichever client.
+LOST_SECONDS = 60
+SURELY_LOST_SECONDS = 180
+
+
+class Gaps(NamedTuple):
+    """What a stream that has not moved for long lacks."""
+
+    #: (first, last) of each run of missing numbers.
+    ranges: list[tuple[int, int]]
+    #: The number from which on nothing is known, because the end has not come.
+    top: int
+    #: Seconds since it moved.
+    seconds: int
+
+    def numbers(self) -> list[int]:
+        """The first of them."""
+        each = (n for first, last in self.ranges for n in range(first, last + 1))
+        return list(islice(each, STALLED_NUMBERS))
 
 
 @dataclass(frozen=True)
 class Progress:
     streams: tuple[StreamProgress, ...]
-    #: Missing numbers of streams that have not moved for long, by (stage, shard, sender).
-    missing: dict[tuple[str, int, str], list[int]]
     failures: tuple[str, ...]
+    #: By (stage, shard, sender), of streams that lack something and have not moved for a while.
+    gaps: dict[tuple[str, int, str], Gaps] = field(default_factory=dict)
     missing_hosts: tuple[str, ...] = ()
 
 
-def local_progress(root: Path, client: str) -> dict[str, Any]:
+def local_progress(root: Path, client: str, now: float) -> dict[str, Any]:
     """Of this host, as it travels between gateways."""
-    now = time.time()
     return {
         "streams": [
-            asdict(stream) | {"missing": _missing(root, stream, now)}
-            for stream in progress(root, client)
+            asdict(stream) | {"gaps": _gaps(root, stream, now)} for stream in progress(root, client)
         ],
         "failures": failures(root, client),
     }
 
 
-def _missing(root: Path, stream: StreamProgress, now: float) -> list[int]:
-    if stream.complete or now - stream.moved < STALLED_SECONDS:
-        return []
-    return missing_numbers(root, stream)
+def _gaps(root: Path, stream: StreamProgress, now: float) -> Gaps | None:
+    seconds = int(now - stream.moved)
+    if stream.complete or seconds < LOST_SECONDS:
+        return None
+    return Gaps(*missing_ranges(root, stream), seconds)
 
 
 async def whole_progress(homes: Homes, neighbours: Neighbours, client: str) -> Progress:
-    answers = [await homes.run(local_progress, homes.root, client)]
+    answers = [await homes.run(local_progress, homes.root, client, homes.clock.now())]
     away = []
     async for host, answer in neighbours.ask_all(f"/internal/v1/progress/{client}"):
         if answer is None:
             away.append(host)
         else:
             answers.append(answer)
-    streams, missing, reasons = [], {}, []
+    return united(answers, away)
+
+
+def united(answers: Iterable[Mapping[str, Any]], away: Sequence[str] = ()) -> Progress:
+    """What all hosts said of their shards."""
+    streams, gaps, reasons = [], {}, []
     for answer in answers:
         for found in answer["streams"]:
-            lacks = found.pop("missing")
+            lacks = found.pop("gaps")
             stream = StreamProgress(**found)
             streams.append(stream)
-            missing[stream.stage, stream.shard, stream.sender] = lacks
+            if lacks is not None:
+                gaps[stream.stage, stream.shard, stream.sender] = Gaps(*lacks)
         reasons += answer["failures"]
-    return Progress(tuple(streams), missing, tuple(reasons), tuple(away))
+    return Progress(tuple(streams), tuple(reasons), gaps, tuple(away))
 
 
 def stages_of(spec: Spec, streams: Sequence[StreamProgress]) -> dict[str, Any]:
@@ -124,11 +152,81 @@ def stalled_of(found: Progress, *, over: bool, now: float) -> dict[str, Any] | N
                 "sender": stream.sender,
                 "batches": stream.batches,
                 "of_batches": stream.of_batches,
-                "missing": found.missing[stream.stage, stream.shard, stream.sender],
+                "missing": gaps.numbers() if (gaps := _gaps_of(found, stream)) else [],
             }
             for stream in sorted(waiting, key=_by_cause)[:STALLED_STREAMS]
         ],
     }
+
+
+def _gaps_of(found: Progress, stream: StreamProgress) -> Gaps | None:
+    return found.gaps.get((stream.stage, stream.shard, stream.sender))
+
+
+def resend_of(
+    found: Progress, home: HomeStatus, *, is_waiting: Callable[[str], bool]
+) -> dict[str, Any]:
+    """What the client should send again, by source: nobody else has it.
+
+    `is_waiting`: holds this queue any message? Then what is missing may be among them.
+    """
+    dataset = dataset_named(home.spec.dataset)
+    lost: dict[str, set[tuple[int, int]]] = {}
+    ends: set[str] = set()
+    for stream in found.streams:
+        gaps, source = _gaps_of(found, stream), _source_of(dataset, stream.sender)
+        # Before its permit nothing of a source has been sent.
+        if gaps is None or source not in home.permits:
+            continue
+        if not _is_lost(dataset, stream, gaps, is_waiting):
+            continue
+        ranges = lost.setdefault(source, set())
+        ranges.update((first, last) for first, last in gaps.ranges)
+        if stream.of_batches is None:
+            ends.add(source)
+            length = home.sources[source].of_batches or 0
+            if gaps.top < length:
+                ranges.add((gaps.top, length - 1))
+    return {
+        source: {"batches": _merged(ranges), "end": source in ends}
+        for source, ranges in lost.items()
+    }
+
+
+def _is_lost(
+    dataset: Dataset, stream: StreamProgress, gaps: Gaps, is_waiting: Callable[[str], bool]
+) -> bool:
+    """The queue of the stage that has the gap, and of one without state that it comes through."""
+    if gaps.seconds >= SURELY_LOST_SECONDS:
+        return True
+    queues = [queue_name(stream.stage, stream.shard)]
+    stage, _, shard = stream.sender.partition("/")
+    if stage in dataset.stage:
+        queues.append(queue_name(stage, int(shard)))
+    return not any(is_waiting(queue) for queue in queues)
+
+
+def _source_of(dataset: Dataset, sender: str) -> str | None:
+    """The source whose batches these are; None for what a stage with state has made of them."""
+    stage, _, name = sender.partition("/")
+    while stage in dataset.stage:
+        if isinstance(dataset.stage[stage].operator, Stateful):
+            return None
+        # What has no state reads one input, and keeps its numbers.
+        (stage,) = dataset.stage[stage].inputs
+        name = stage
+    return name
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """The same numbers in as few ranges as there can be."""
+    merged: list[list[int]] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1][1] = max(merged[-1][1], last)
+        else:
+            merged.append([first, last])
+    return merged
 
 
 def _by_cause(stream: StreamProgress) -> tuple[bool, bool, str, int, str]:

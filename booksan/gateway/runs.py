@@ -1,6 +1,5 @@
 """The paths of one client's run."""
 
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -152,7 +151,8 @@ class Runs:
         found = await whole_progress(service.homes, service.neighbours, place.client)
         more: dict[str, Any] = {
             "stages": stages_of(look.status.spec, found.streams),
-            "stalled": stalled_of(found, over=look.over, now=time.time()),
+            "stalled": stalled_of(found, over=look.over, now=service.homes.clock.now()),
+            "resend": {} if look.over else await service.batches.resend(found, look.status),
         }
         if found.missing_hosts:
             more["missing_hosts"] = list(found.missing_hosts)

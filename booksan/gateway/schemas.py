@@ -60,8 +60,10 @@ _STATUS = obj(
         "id": CLIENT,
         "dataset": TEXT,
         "dataset_version": COUNT,
+        "generation": COUNT,
         "params": mapping(_PARAM),
-        "version": TEXT | {"description": "changes when anything but `stages` and `stalled` does"},
+        "version": TEXT
+        | {"description": "changes when anything but `stages`, `stalled` and `resend` does"},
         "state": _STATE,
         "failed": nullable(TEXT),
         "expires": COUNT,
@@ -93,9 +95,10 @@ _STATUS = obj(
             )
         ),
         "stalled": nullable(obj({"seconds": COUNT, "where": array(_STREAM)})),
+        "resend": mapping(obj({"batches": array(array(COUNT)), "end": FLAG})),
         "missing_hosts": array(TEXT),
     },
-    optional=("stages", "stalled", "missing_hosts"),
+    optional=("stages", "stalled", "resend", "missing_hosts"),
 )
 
 _DATASET = obj(
@@ -149,10 +152,12 @@ SCHEMAS: dict[str, Schema] = {
             "id": CLIENT,
             "dataset": TEXT,
             "params": mapping(_PARAM),
+            "generation": COUNT
+            | {"description": "one more than the last, to begin a run anew that was lost"},
             "columns": mapping(_COLUMNS)
             | {"description": "of every source: the names in its header, or the header line"},
         },
-        optional=("params",),
+        optional=("params", "generation"),
     )
     | {"additionalProperties": False},
     "Status": _STATUS,

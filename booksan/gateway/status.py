@@ -22,6 +22,7 @@ def status_of(look: Look) -> dict[str, Any]:
         "id": found.spec.client,
         "dataset": found.spec.dataset,
         "dataset_version": found.spec.version,
+        "generation": found.spec.generation,
         "params": dict(found.spec.params),
         "state": state_of(look),
         "failed": look.failed,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from booksan.errors import TransportError, UsageError
+from booksan.errors import TransportError
 from booksan.gateway.parse import Parsed, parse
 from booksan.messages import (
     Control,
@@ -114,8 +114,6 @@ class Gateway:
     def _admit(self, ticket: str, source: str, permit: str | None) -> Spec:
         spec = open_ticket(self.secret, ticket)
         check_permit(self.secret, spec, source, permit)
-        if spec.expires <= time.time():
-            raise UsageError(f"the run of {spec.client} has expired; begin a new one")
         return spec
 
     def _wait_for_room(self, queues: Collection[str]) -> None:

@@ -12,7 +12,7 @@ their place and have a database.
 import copy
 import sqlite3
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -42,6 +42,10 @@ class Place:
     @property
     def sender(self) -> str:
         return f"{self.stage}/{self.shard}"
+
+    @property
+    def queue(self) -> str:
+        return queue_name(self.stage, self.shard)
 
     def receiving_queues(self) -> list[str]:
         """The queues of every shard that reads this stage's output for this client."""
@@ -114,6 +118,10 @@ class Stateful(Operator, ABC):
         """Has this input arrived completely?"""
         row = self.db.execute("SELECT complete FROM inputs WHERE input = ?", (name,)).fetchone()
         return bool(row and row[0])
+
+    def unheard(self) -> Iterable[str]:
+        """Senders whose word is still to come, besides those of streams that are not complete."""
+        return ()
 
     def input_complete(self, name: str) -> None:
         """Called in the transaction in which the last message of an input was recorded."""

@@ -1,5 +1,6 @@
 """The home of a client: counts and rejected rows, the answers, and the decisions about it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from booksan.messages import Control, Message, to_frame
@@ -84,6 +85,16 @@ class Results(Stateful):
         elif message.control is not Control.CREATED:
             super().control(message)
 
+    def unheard(self) -> Iterator[str]:
+        """Shards whose report the next permit waits for, or whose letters are not forgiven."""
+        for source in self.place.dataset.sources:
+            missing = self._missing_reports(source.name)
+            yield from (f"{stage}/{shard}" for _, stage, shard in sorted(missing))
+            if missing:
+                break
+        failures = "SELECT sender FROM failures WHERE failed > forgiven AND letter != ''"
+        yield from (sender for (sender,) in self.db.execute(failures))
+
     def _note(
         self, message: Message, *, failed: int = 0, forgiven: int = 0, reason: str = ""
     ) -> None:
@@ -99,20 +110,23 @@ class Results(Stateful):
 
     def _give_permits(self) -> None:
         """A source may come when all that join the sources before it have said they are whole."""
-        spec, dataset = self.place.spec, self.place.dataset
-        joined = set(self.db.execute("SELECT source, stage, shard FROM joined"))
-        for source in dataset.sources:
+        for source in self.place.dataset.sources:
             self.db.execute(
                 "INSERT OR IGNORE INTO permits VALUES (?, ?)",
-                (source.name, sign_permit(self.place.secret, spec, source.name)),
+                (source.name, sign_permit(self.place.secret, self.place.spec, source.name)),
             )
-            needed = {
-                (source.name, stage.name, shard)
-                for stage in dataset.joiners(source.name)
-                for shard in dataset.shards_of(stage.name, spec)
-            }
-            if not needed <= joined:
+            if self._missing_reports(source.name):
                 return
+
+    def _missing_reports(self, source: str) -> set[tuple[str, str, int]]:
+        """(source, stage, shard) of those that join it and have not said yet that they have all."""
+        spec, dataset = self.place.spec, self.place.dataset
+        needed = {
+            (source, stage.name, shard)
+            for stage in dataset.joiners(source)
+            for shard in dataset.shards_of(stage.name, spec)
+        }
+        return needed - set(self.db.execute("SELECT source, stage, shard FROM joined"))
 
     def _table(self, stage: str) -> Table:
         queries = self.place.dataset.queries

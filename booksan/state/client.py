@@ -12,7 +12,7 @@ from booksan.errors import StateError
 from booksan.messages import Kind, Message
 from booksan.spec import Spec, spec_from_json
 from booksan.state import outbox
-from booksan.state.database import open_database
+from booksan.state.database import open_database, transaction
 from booksan.state.streams import Stream, Verdict
 
 SCHEMA = (
@@ -29,16 +29,18 @@ SCHEMA = (
     ) WITHOUT ROWID""",
     "CREATE TABLE inputs (input TEXT PRIMARY KEY, complete INTEGER NOT NULL) WITHOUT ROWID",
     "CREATE TABLE sent (queue TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID",
-    outbox.SCHEMA,
-    """CREATE VIEW progress AS
+    *outbox.SCHEMA,
+)
+
+#: For people with the sqlite3 shell.
+PROGRESS = f"""CREATE VIEW progress AS
         SELECT (SELECT value FROM meta WHERE key = 'stage') AS stage,
                (SELECT value FROM meta WHERE key = 'shard') AS shard,
                sender, received AS batches, length AS of_batches,
                length IS NOT NULL AND received = length AS complete, rows, bytes, moved,
                (SELECT value FROM meta WHERE key = 'phase') AS phase,
-               (SELECT count(*) FROM outbox) AS outbox
-        FROM streams ORDER BY sender""",
-)
+               (SELECT count(*) {outbox.WAITING}) AS outbox
+        FROM streams ORDER BY sender"""
 
 #: The phases of a shard's work for a client, kept in meta.
 TAKING = "taking"
@@ -66,12 +68,17 @@ class ClientStore:
         if not path.exists():
             return None
         db = open_database(path, synchronous=synchronous)
-        made = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone()
-        if made is None:
+        try:
+            if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+                text = db.execute("SELECT value FROM meta WHERE key = 'spec'").fetchone()[0]
+                store = cls(path, db, spec_from_json(text), made=True)
+                store._upgrade()
+                return store
+        except BaseException:
             db.close()
-            return None
-        text = db.execute("SELECT value FROM meta WHERE key = 'spec'").fetchone()[0]
-        return cls(path, db, spec_from_json(text), made=True)
+            raise
+        db.close()
+        return None
 
     @classmethod
     def begin(cls, path: Path, spec: Spec, *, synchronous: str) -> "ClientStore":
@@ -83,7 +90,7 @@ class ClientStore:
         self, stage: str, shard: int, streams: Sequence[tuple[str, str]], now: float
     ) -> None:
         """The tables, with every stream (sender, input) that there will be."""
-        for statement in SCHEMA:
+        for statement in (*SCHEMA, PROGRESS):
             self.db.execute(statement)
         self.db.executemany(
             "INSERT INTO streams (sender, input, moved) VALUES (?, ?, ?)",
@@ -101,8 +108,22 @@ class ClientStore:
             self.set_meta(key, value)
         self.made = True
 
+    def _upgrade(self) -> None:
+        """A database that was made before published messages were kept."""
+        if self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'published'").fetchone():
+            return
+        with transaction(self.db):
+            outbox.create(self.db)
+            self.db.execute("DROP VIEW progress")
+            self.db.execute(PROGRESS)
+
     def close(self) -> None:
         self.db.close()
+
+    @property
+    def settled(self) -> bool:
+        """Is nothing left to be done here, unless somebody asks?"""
+        return self.phase == ENDED and not outbox.waiting(self.db)
 
     def meta(self, key: str) -> str | None:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -155,6 +176,21 @@ class ClientStore:
             "UPDATE inputs SET complete = 1 WHERE input = ?", [(name,) for name in names]
         )
         return names
+
+    def complete_inputs(self) -> list[str]:
+        rows = self.db.execute("SELECT input FROM inputs WHERE complete ORDER BY input")
+        return [row[0] for row in rows]
+
+    def incomplete_senders(self) -> list[str]:
+        """Of whom something is still to come."""
+        rows = self.db.execute(
+            "SELECT sender FROM streams WHERE length IS NULL OR received < length ORDER BY sender"
+        )
+        return [row[0] for row in rows]
+
+    def last_moved(self) -> int:
+        """When a message last came that was new."""
+        return int(self.db.execute("SELECT ifnull(max(moved), 0) FROM streams").fetchone()[0])
 
     def all_complete(self) -> bool:
         return bool(self.db.execute("SELECT min(complete) FROM inputs").fetchone()[0])

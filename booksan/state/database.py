@@ -13,9 +13,13 @@ BUSY_SECONDS = 30.0
 def open_database(path: Path, *, synchronous: str = "FULL") -> sqlite3.Connection:
     """A connection for the one process that writes this database."""
     db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute(f"PRAGMA synchronous = {synchronous}")
-    db.execute("PRAGMA temp_store = MEMORY")
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute(f"PRAGMA synchronous = {synchronous}")
+        db.execute("PRAGMA temp_store = MEMORY")
+    except BaseException:
+        db.close()
+        raise
     return db
 
 

@@ -3,7 +3,6 @@
 import fcntl
 import os
 import sqlite3
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,14 +28,21 @@ SCHEMA = (
         message TEXT PRIMARY KEY, takes INTEGER NOT NULL
     ) WITHOUT ROWID""",
     "CREATE TABLE IF NOT EXISTS life (one INTEGER PRIMARY KEY CHECK (one = 1), clean INTEGER)",
-    outbox.SCHEMA,
+    # Of clients that were begun anew: which time this is.
+    """CREATE TABLE IF NOT EXISTS generations (
+        client TEXT PRIMARY KEY, generation INTEGER NOT NULL
+    ) WITHOUT ROWID""",
+    *outbox.SCHEMA,
 )
 
 #: What the home is told, by the round of a letter: how often it has failed.
 Report = Callable[[int], list[tuple[str, bytes]]]
 
-#: Seconds that a tombstone outlives the run's hard expiry, so that clocks may differ.
-TOMBSTONE_MARGIN = 24 * 3600
+#: Seconds past a run's hard expiry for which a shard waits for the word of the run's home before it
+#: deletes what it has: clocks may differ, and only the home decides.
+EXPIRY_MARGIN = 24 * 3600
+#: Seconds that a tombstone outlives the run's hard expiry: longer than any shard works for it.
+TOMBSTONE_MARGIN = 2 * EXPIRY_MARGIN
 
 
 def lock_shard(root: Path, stage: str, shard: int) -> int:
@@ -67,6 +73,9 @@ class ShardStore:
                 self.db.execute(statement)
         self._gone = {row[0] for row in self.db.execute("SELECT client FROM tombstones")}
         self._failed = {row[0] for row in self.db.execute("SELECT client FROM failures")}
+        self._generations: dict[str, int] = dict(
+            self.db.execute("SELECT client, generation FROM generations")
+        )
         #: Clients that failed here, and why, of which no home has heard yet.
         self.untold = dict(self.db.execute("SELECT client, reason FROM failures WHERE NOT told"))
         #: Dead letters that were not replayed yet.
@@ -83,6 +92,26 @@ class ShardStore:
     def is_failed(self, client: str) -> bool:
         return client in self._failed
 
+    def generation(self, client: str) -> int:
+        """How often the client was begun anew, as far as this shard has heard."""
+        return self._generations.get(client, 0)
+
+    def begin_generation(self, client: str, generation: int) -> None:
+        """From now on everything of an earlier generation is late, its failure too."""
+        with transaction(self.db):
+            self.db.execute(
+                "INSERT OR REPLACE INTO generations VALUES (?, ?)", (client, generation)
+            )
+            self.db.execute("DELETE FROM failures WHERE client = ?", (client,))
+        self._generations[client] = generation
+        self._failed.discard(client)
+        self.untold.pop(client, None)
+
+    def failure(self, client: str) -> str | None:
+        """Why the client's run has failed for good, if it did so here."""
+        row = self.db.execute("SELECT reason FROM failures WHERE client = ?", (client,)).fetchone()
+        return row[0] if row else None
+
     def bury(self, client: str, how: str, expires: int, gone: list[tuple[str, bytes]]) -> None:
         """The tombstone and the messages that tell others commit together."""
         with transaction(self.db):
@@ -91,8 +120,10 @@ class ShardStore:
                 (client, how, expires + TOMBSTONE_MARGIN),
             )
             self.db.execute("DELETE FROM failures WHERE client = ?", (client,))
+            self.db.execute("DELETE FROM generations WHERE client = ?", (client,))
             outbox.post(self.db, gone)
         self._gone.add(client)
+        self._generations.pop(client, None)
         self._failed.discard(client)
         self.untold.pop(client, None)
 
@@ -134,6 +165,11 @@ class ShardStore:
             outbox.post(self.db, report(int(row[0])))
         self.open_letters.discard(letter)
 
+    def rounds_of(self, client: str) -> list[tuple[str, int, bool]]:
+        """(letter, round, whether it is open) of all letters that the client has or had here."""
+        sql = "SELECT letter, round, open FROM letters WHERE client = ? ORDER BY letter"
+        return [(letter, n, bool(open)) for letter, n, open in self.db.execute(sql, (client,))]
+
     def letters_of(self, client: str) -> list[str]:
         rows = self.db.execute("SELECT letter FROM letters WHERE client = ?", (client,))
         return [row[0] for row in rows]
@@ -161,11 +197,10 @@ class ShardStore:
         row = self.db.execute("SELECT how FROM tombstones WHERE client = ?", (client,)).fetchone()
         return row[0] if row else None
 
-    def prune(self, now: float | None = None) -> None:
+    def prune(self, now: float) -> None:
         """Forgets tombstones that no message can need any more."""
-        moment = time.time() if now is None else now
         with transaction(self.db):
-            self.db.execute("DELETE FROM tombstones WHERE until < ?", (moment,))
+            self.db.execute("DELETE FROM tombstones WHERE until < ?", (now,))
         self._gone = {row[0] for row in self.db.execute("SELECT client FROM tombstones")}
 
     def count_attempt(self, message: str, error: str) -> int:
@@ -183,13 +218,16 @@ class ShardStore:
         with transaction(self.db):
             self.db.execute("DELETE FROM attempts WHERE message = ?", (message,))
 
-    def take_in_hand(self, message: str) -> int:
-        """Notes what is about to be handled alone; how many deaths in a row it has caused."""
+    def take_in_hand(self, what: str, weight: int = 1) -> int:
+        """Notes what is about to be handled alone; how many deaths in a row it has caused.
+
+        `weight`: how many the last death counts for, if this was in hand then.
+        """
         with transaction(self.db):
             row = self.db.execute(
                 """INSERT INTO in_hand VALUES (?, 1)
-                   ON CONFLICT (message) DO UPDATE SET takes = takes + 1 RETURNING takes""",
-                (message,),
+                   ON CONFLICT (message) DO UPDATE SET takes = takes + ? RETURNING takes""",
+                (what, weight),
             ).fetchone()
         return int(row[0]) - 1
 

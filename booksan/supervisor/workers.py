@@ -58,8 +58,8 @@ class Worker:
         self.started = time.monotonic()
         self.starts += 1
         self.log_offset = logs.size(logs.log_path(nursery.data_dir, self.name))
+        nursery.pulses.note_end(self.slot, hung=self.hung)
         self.figures, self.kill_at, self.hung = None, None, False
-        nursery.pulses.beat(self.slot)
         mask = nursery.wakeup.block()
         try:
             pid = os.fork()

@@ -11,7 +11,7 @@ from booksan.logs import of_client
 from booksan.messages import Control, control_message, encode
 from booksan.spec import HOME, Spec
 from booksan.stages.graph import queue_name
-from booksan.worker.letters import remove_letter
+from booksan.worker.letters import letter_error, remove_letter
 from booksan.worker.publisher import Publisher
 from booksan.worker.shard import Shard
 
@@ -51,6 +51,22 @@ class Failures:
             self._store.fail(spec.client, reason, spec.expires, report)
             self._publisher.publish(self._store.db)
 
+    def repeat(self, spec: Spec) -> None:
+        """Tells the home once more all that it may not have heard."""
+        client = spec.client
+        reports = []
+        reason = self._store.failure(client)
+        if reason is not None:
+            reports += self._report(spec, Control.FAILED, "", 1, reason=reason)
+        for letter, round, open in self._store.rounds_of(client):
+            if open:
+                where = self._at(f"dead letter: {self._error_of(letter)}")
+                reports += self._report(spec, Control.FAILED, letter, round, reason=where)
+            else:
+                reports += self._report(spec, Control.FORGIVEN, letter, round)
+        if reports:
+            self._publisher.publish_now(reports)
+
     def bury_letter(self, spec: Spec, letter: str, reason: str) -> None:
         """Until the letter is replayed, the run has failed."""
         where = self._at(f"dead letter: {reason}")
@@ -75,12 +91,17 @@ class Failures:
     def remove_letter(self, letter: str) -> None:
         remove_letter(self._shard.root, self._shard.stage, self._shard.number, letter)
 
+    def _error_of(self, letter: str) -> str:
+        shard = self._shard
+        return letter_error(shard.root, shard.stage, shard.number, letter)
+
     def _at(self, reason: str) -> str:
         return f"{self._shard.queue}: {reason}"
 
     def _report(
         self, spec: Spec, control: Control, letter: str, round: int, **data: str
     ) -> list[tuple[str, bytes]]:
-        sender = f"{self._shard.stage}/{self._shard.number}"
-        message = control_message(spec, sender, control, letter=letter, round=round, **data)
+        message = control_message(
+            spec, self._shard.sender, control, letter=letter, round=round, **data
+        )
         return [(queue_name(HOME, spec.home), encode(message))]

@@ -3,21 +3,28 @@
 State, dedup and output commit together, and the outbox is published after the commit. So a
 worker that is killed repeats messages, always the same ones with the same bytes, and never loses
 or invents one.
+
+Final output needs no message to be made. It is made piece by piece between messages, so that a
+client whose output is long, or cannot be made at all, keeps nobody else waiting.
 """
 
 import logging
-from collections.abc import Sequence
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
-from booksan.errors import StateError
+from booksan.errors import MessageError, OtherVersion, UsageError
 from booksan.logs import of_client
 from booksan.messages import Control, Kind, Message, encode, end_message
 from booksan.partition import numbered_messages
 from booksan.pulse import beat
-from booksan.spec import Spec
+from booksan.spec import HOME, Spec
 from booksan.stages.datasets import dataset_named
-from booksan.stages.operator import Place, Stateless
-from booksan.state.client import ClientStore, database_path
+from booksan.stages.operator import Place, Stateful, Stateless
+from booksan.state import outbox
+from booksan.state.client import FINISHING, ClientStore, database_path
 from booksan.state.streams import Conflict
 from booksan.worker.departures import Departures
 from booksan.worker.environment import is_environment
@@ -27,6 +34,9 @@ from booksan.worker.session import Session
 from booksan.worker.shard import Shard
 
 log = logging.getLogger("booksan.worker")
+
+#: Seconds: the longest pause before something is done again that did not help.
+LONGEST_PAUSE = 1800.0
 
 
 class Handler:
@@ -40,22 +50,31 @@ class Handler:
         self.settings = shard.settings
         self.crash = shard.crash
         self.shard = shard
-        self.sessions: dict[str, Session] = {}
+        #: Those that are open, the one that was used last at the end.
+        self.sessions: OrderedDict[str, Session] = OrderedDict()
+        #: Clients with work that needs no message; the next one first.
+        self.due: OrderedDict[str, None] = OrderedDict()
         self.publisher = Publisher(shard)
         self.failures = Failures(shard, self.publisher)
-        self.departures = Departures(shard, self.publisher, self.failures, self._forget_session)
+        self.departures = Departures(shard, self.publisher, self.failures, self._forget_client)
+        #: How soon a home asks again, and how soon a shard sends the same again.
+        self._questions = Pauses(self.settings.stalled_after, shard.clock.steady)
+        self._repeats = Pauses(self.settings.stalled_after, shard.clock.steady)
+        #: Of the home: clients that need nothing any more until they leave.
+        self._settled: set[str] = set()
 
     def resume(self) -> None:
-        """Finishes what was begun in an earlier life, without a message to remind it."""
+        """Whoever is to leave leaves; then it is noted who has work that an earlier life left."""
         self.publisher.publish(self.store.db)
         self.departures.resume()
         for path in self.shard.databases():
+            beat()
             client = path.parent.name
-            if not self.store.is_failed(client):
-                self._resume_client(client, path)
+            if not self.store.is_failed(client) and self._is_due(client, path):
+                self.due[client] = None
 
     def handle(self, messages: Sequence[Message]) -> None:
-        """Everything that follows from these messages, up to the confirmed publish."""
+        """Everything that follows from these messages at once, up to the confirmed publish."""
         groups: dict[str, list[Message]] = {}
         for message in messages:
             groups.setdefault(message.client, []).append(message)
@@ -65,33 +84,83 @@ class Handler:
             if wanted:
                 self._handle_client(client, wanted)
 
+    def advance(self, client: str) -> None:
+        """One piece of the work that is due for the client; what is left comes after the others."""
+        session = self._session_of(client)
+        if session is None:
+            del self.due[client]
+            return
+        self.publisher.publish(session.store.db, keep=True)
+        if session.finish_piece():
+            self.publisher.publish(session.store.db, keep=True)
+            self.crash("final-published")
+        self._settle(session)
+
+    def give_up(self, client: str, reason: str) -> None:
+        """The client's work cannot be done; the others go on."""
+        path = database_path(self.root, client, self.stage, self.number)
+        self._forget_client(client)
+        try:
+            store = ClientStore.open(path, synchronous=self.settings.synchronous)
+        except (sqlite3.DatabaseError, MessageError) as error:
+            if is_environment(error):
+                raise
+            self.failures.fail_unread(client, reason)
+            return
+        if store is not None:
+            with closing(store):
+                self.failures.fail(store.spec, reason)
+
+    def tick(self) -> None:
+        """Now and then: who is to leave; and at a home, who waits for what will not come."""
+        self.departures.expire()
+        if self.stage == HOME:
+            for path in self.shard.databases():
+                beat()
+                self._look_for_stall(path.parent.name)
+
     def forget_sessions(self) -> None:
         """After an error what an operator keeps in memory may not fit its tables."""
         for client in list(self.sessions):
-            self._forget_session(client)
+            self._close_session(client)
+
+    # -- messages ----------------------------------------------------------------------------------
 
     def _wanted(self, client: str, messages: list[Message]) -> list[Message]:
-        """Without what is late: of clients that are gone, past their expiry, or failed."""
+        """Without what is late: of clients that are gone, long expired, begun anew, or failed."""
         if self.store.is_gone(client):
             return []
-        now = self.shard.now()
-        wanted = [message for message in messages if message.spec.expires > now]
+        newest = max(message.spec.generation for message in messages)
+        if newest > self.store.generation(client):
+            self.departures.restart(client, newest)
+        generation = self.store.generation(client)
+        wanted = [m for m in messages if m.spec.generation == generation and not self._late(m)]
         if self.store.is_failed(client):
             for message in wanted[:1]:
                 self.failures.tell(message.spec)
             wanted = [message for message in wanted if message.kind is Kind.CONTROL]
         return wanted
 
+    def _late(self, message: Message) -> bool:
+        clock = self.shard.clock
+        return self.departures.is_over(message.spec, clock.now()) and clock.settled
+
     def _handle_client(self, client: str, messages: list[Message]) -> None:
-        spec = messages[0].spec
-        operator = dataset_named(spec.dataset).stage[self.stage].operator
         leave = next((m for m in messages if m.control in (Control.RELEASE, Control.GONE)), None)
         if leave is not None:
             self.departures.leave(leave)
-        elif isinstance(operator, Stateless):
-            self._handle_stateless(operator, messages)
+            return
+        operator = dataset_named(messages[0].spec.dataset).stage[self.stage].operator
+        for message in messages:
+            if message.control is Control.REPEAT:
+                self._repeat(message)
+        rest = [message for message in messages if message.control is not Control.REPEAT]
+        if not rest:
+            return
+        if isinstance(operator, Stateless):
+            self._handle_stateless(operator, rest)
         else:
-            self._handle_stateful(client, messages)
+            self._handle_stateful(client, rest)
 
     def _handle_stateless(self, operator: Stateless, messages: list[Message]) -> None:
         """A pure function of each message: no database, ends are passed on as they are."""
@@ -115,71 +184,157 @@ class Handler:
         try:
             session.take(session.fitting(messages))
         except Conflict as conflict:
-            self._forget_session(client)
+            self._forget_client(client)
             self.failures.fail(session.place.spec, str(conflict))
             return
-        self._carry_on(session)
+        self.publisher.publish(session.store.db, keep=True)
+        self._settle(session)
 
-    def _carry_on(self, session: Session) -> None:
-        """Publishes what is committed, then makes and publishes the final output that is due."""
-        self.publisher.publish(session.store.db)
-        while session.finish_piece():
-            beat()
-            self.publisher.publish(session.store.db)
-            self.crash("final-published")
+    def _repeat(self, message: Message) -> None:
+        """Something of this shard has not come where it should: it goes out again.
+
+        What cannot go out yet is asked for further up. A shard that has never heard of the client
+        makes its database, so that all can see what it lacks.
+        """
+        spec, queue = message.spec, str(message.data["to"])
+        self.failures.repeat(spec)
+        operator = dataset_named(spec.dataset).stage[self.stage].operator
+        if self.store.is_failed(spec.client) or not isinstance(operator, Stateful):
+            return
+        session = self._session(spec)
+        self.publisher.publish_now(session.questions())
+        if self._repeats.over(spec.client, queue):
+            session.repeat(queue)
+            self.publisher.publish(session.store.db, keep=True)
+        self._settle(session)
+
+    # -- what waits --------------------------------------------------------------------------------
+
+    def _look_for_stall(self, client: str) -> None:
+        """Nothing waits for ever because a queue lost a message."""
+        if client in self._settled or self.store.is_failed(client):
+            return
+        try:
+            session = self._session_of(client)
+        except (sqlite3.DatabaseError, MessageError, OtherVersion) as error:
+            if is_environment(error):
+                raise
+            log.error("cannot be looked at: %s", error, extra=of_client(client))
+            return
+        if session is None:
+            return
+        questions = session.questions()
+        if session.store.settled and not questions:
+            self._settled.add(client)
+            self._close_session(client)
+        elif self.shard.now() - session.store.last_moved() < self.settings.stalled_after:
+            self._questions.forget(client)
+        elif self._questions.over(client):
+            log.info("nothing has come for long; asks again", extra=of_client(client))
+            self.publisher.publish_now(questions)
+
+    def _settle(self, session: Session) -> None:
+        """Notes what is left to do; closes what nobody needs, and what was not used for long."""
+        client = session.place.spec.client
+        self.due.pop(client, None)
+        if session.is_finishing:
+            self.due[client] = None
+        elif session.store.settled:
+            self._close_session(client)
+        while len(self.sessions) > self.settings.max_sessions:
+            self._close_session(next(iter(self.sessions)))
+
+    def _is_due(self, client: str, path: Path) -> bool:
+        """One client whose work cannot be resumed must not keep the others waiting."""
+        try:
+            store = ClientStore.open(path, synchronous=self.settings.synchronous)
+            if store is None or store.spec.generation < self.store.generation(client):
+                # Killed while it was being made, or deleted; what began it comes again.
+                if store is not None:
+                    store.close()
+                self.departures.delete_state(client)
+                return False
+            with closing(store):
+                return store.phase == FINISHING or outbox.waiting(store.db)
+        except (sqlite3.DatabaseError, MessageError) as error:
+            if is_environment(error):
+                raise
+            self.departures.unreadable(client, error)
+            return False
+
+    # -- sessions ----------------------------------------------------------------------------------
 
     def _place(self, spec: Spec) -> Place:
-        dataset = dataset_named(spec.dataset)
+        begun = f"client {spec.client} was begun with version {spec.version} of {spec.dataset}"
+        try:
+            dataset = dataset_named(spec.dataset)
+        except UsageError as error:
+            raise OtherVersion(f"{begun}: {error}") from error
         if dataset.version != spec.version:
-            raise StateError(
-                f"client {spec.client} was begun with version {spec.version} of {spec.dataset}; "
-                f"this booksan has version {dataset.version}"
-            )
+            raise OtherVersion(f"{begun}; this booksan has version {dataset.version}")
         return Place(
             spec, dataset, self.stage, self.number, self.shard.secret, self.settings.piece_rows
         )
 
     def _session(self, spec: Spec) -> Session:
-        session = self.sessions.get(spec.client)
+        session = self._session_of(spec.client)
         if session is None:
             path = database_path(self.root, spec.client, self.stage, self.number)
-            store = ClientStore.open(path, synchronous=self.settings.synchronous)
-            if store is None:
-                store = ClientStore.begin(path, spec, synchronous=self.settings.synchronous)
+            store = ClientStore.begin(path, spec, synchronous=self.settings.synchronous)
             session = self._new_session(store)
         return session
 
-    def _resume_client(self, client: str, path: Path) -> None:
-        """One client whose work cannot be resumed must not keep the others waiting."""
-        beat()
-        try:
-            self._try_to_resume(client, path)
-        except Exception as error:
-            if is_environment(error):
-                raise
-            log.exception("its work cannot be resumed", extra=of_client(client))
-            session = self.sessions.get(client)
-            self._forget_session(client)
-            reason = f"cannot be resumed: {type(error).__name__}: {error}"
-            if session is not None:
-                self.failures.fail(session.place.spec, reason)
-            else:
-                self.failures.fail_unread(client, reason)
-
-    def _try_to_resume(self, client: str, path: Path) -> None:
+    def _session_of(self, client: str) -> Session | None:
+        """None if there is nothing of the client here."""
+        session = self.sessions.get(client)
+        if session is not None:
+            self.sessions.move_to_end(client)
+            return session
+        path = database_path(self.root, client, self.stage, self.number)
         store = ClientStore.open(path, synchronous=self.settings.synchronous)
-        if store is None:
-            # Killed while it was being made; the message that began it comes again.
-            self.departures.delete_state(client)
-            return
-        self._carry_on(self._new_session(store))
+        return None if store is None else self._new_session(store)
 
     def _new_session(self, store: ClientStore) -> Session:
-        session = Session(store, self._place(store.spec), self.crash, self.shard.now)
+        try:
+            session = Session(store, self._place(store.spec), self.crash, self.shard.now)
+        except BaseException:
+            store.close()
+            raise
         self.sessions[store.spec.client] = session
         return session
 
-    def _forget_session(self, client: str) -> None:
+    def _close_session(self, client: str) -> None:
         session = self.sessions.pop(client, None)
         if session is not None:
             session.close()
+
+    def _forget_client(self, client: str) -> None:
+        """Nothing is to be done for it any more."""
+        self._close_session(client)
+        self.due.pop(client, None)
+        self._settled.discard(client)
+        self._questions.forget(client)
+        self._repeats.forget(client)
+
+
+class Pauses:
+    """Pauses that double from one time to the next, for each of many things of each client."""
+
+    def __init__(self, first: float, steady: Callable[[], float]) -> None:
+        self._first = first
+        self._steady = steady
+        #: When each may be done again, and how long the pause after that will be.
+        self._next: dict[str, dict[str, tuple[float, float]]] = {}
+
+    def over(self, client: str, what: str = "") -> bool:
+        """May it be done now? Then the next pause begins."""
+        now = self._steady()
+        of_client = self._next.setdefault(client, {})
+        due, pause = of_client.get(what, (now, self._first))
+        if now < due:
+            return False
+        of_client[what] = (now + pause, min(pause * 2, LONGEST_PAUSE))
+        return True
+
+    def forget(self, client: str) -> None:
+        self._next.pop(client, None)

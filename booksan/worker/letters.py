@@ -29,6 +29,15 @@ def keep_letter(root: Path, stage: str, shard: int, body: bytes, error: str) -> 
     return path
 
 
+def letter_error(root: Path, stage: str, shard: int, letter: str) -> str:
+    """Why it could not be handled; a person may have removed what told it."""
+    path = letter_path(root, stage, shard, letter).with_suffix(".json")
+    try:
+        return str(json.loads(path.read_text())["error"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its error was not kept"
+
+
 def remove_letter(root: Path, stage: str, shard: int, letter: str) -> None:
     """The message goes last, so that what is listed can be shown."""
     path = letter_path(root, stage, shard, letter)

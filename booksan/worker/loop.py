@@ -1,20 +1,22 @@
 """The worker's loop: receive, handle, acknowledge; and what to do with a message that raises.
 
 A poison message cannot stop the others: one that raises again and again when it is handled
-alone, or that kills the worker ten times in a row, becomes a dead letter. A full disk or a lost
-connection never counts against a message.
+alone, or that kills the worker ten times in a row, becomes a dead letter. Nor can a client whose
+final output cannot be made: it is counted in the same way, and its run fails. A full disk or a
+lost connection never counts against anything.
 """
 
 import contextlib
 import logging
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from booksan.errors import MessageError
+from booksan.errors import MessageError, OtherVersion
+from booksan.logs import of_client
 from booksan.messages import Control, Message, decode
-from booksan.pulse import beat
+from booksan.pulse import beat, has_hung
 from booksan.state import outbox
 from booksan.transport.base import Delivery
 from booksan.worker.environment import is_environment
@@ -38,6 +40,11 @@ class Worker:
         self.consumer = shard.transport.consume(shard.queue)
         #: Messages still to be handled one by one, because the last life ended badly.
         self.careful = 0
+        #: Clients whose work may have ended it.
+        self._suspects: set[str] = set()
+        self._next_suspect = 0.0
+        #: How many deaths the last one counts for, against whatever was in hand.
+        self._weight = 1
         self._next_tick = time.monotonic() + self.settings.tick
         self._handler: Handler | None = None
 
@@ -63,10 +70,12 @@ class Worker:
     def resume(self, *, suspicious: bool = True) -> None:
         """Begins a life; after a bad end of the last one, messages are handled one by one."""
         unclean = self.store.begin_life()
-        if unclean and suspicious:
-            self.careful = self.settings.max_messages
         if self._has_work_due():
             self.handler.resume()
+        if unclean and suspicious:
+            self.careful = self.settings.max_messages
+            self._suspects = set(self.handler.due) if self._handler else set()
+            self._weight = self.settings.hang_weight if has_hung() else 1
 
     def _has_work_due(self) -> bool:
         return (
@@ -79,22 +88,79 @@ class Worker:
         """Loads what the first message will need, while there is nothing else to do."""
         assert self.handler is not None
 
+    @property
+    def is_busy(self) -> bool:
+        """Is there work that needs no message?"""
+        return self._handler is not None and bool(self._handler.due)
+
     def step(self, timeout: float) -> bool:
-        """Handles what is waiting; False if nothing came in time."""
+        """Handles what is waiting, and a piece of what is due; False if there was nothing."""
         beat()
         self._tick()
         limit = 1 if self.careful else self.settings.max_messages
-        deliveries = self.consumer.receive(limit, self.settings.max_bytes, timeout)
-        if not deliveries:
+        patience = 0.0 if self.is_busy else timeout
+        deliveries = self.consumer.receive(limit, self.settings.max_bytes, patience)
+        if deliveries:
+            self.crash("received")
+            if self.careful:
+                self._handle_carefully(deliveries[0])
+            else:
+                self._handle_together(deliveries)
+            self.consumer.acknowledge(deliveries)
+            self.crash("acknowledged")
+        return self._carry_on(alone=not deliveries) or bool(deliveries)
+
+    def _carry_on(self, *, alone: bool) -> bool:
+        """A piece of the work that needs no message; `alone`: no message is waiting for it."""
+        if not self.is_busy:
             return False
-        self.crash("received")
-        if self.careful:
-            self._handle_carefully(deliveries[0])
-        else:
-            self._handle_together(deliveries)
-        self.consumer.acknowledge(deliveries)
-        self.crash("acknowledged")
+        client = next(iter(self.handler.due))
+        if client not in self._suspects:
+            self._advance(client)
+            return True
+        now = time.monotonic()
+        if alone or now >= self._next_suspect:
+            self._next_suspect = now + self.settings.suspect_seconds
+            self._advance_carefully(client)
         return True
+
+    def _advance(self, client: str) -> None:
+        """What raises is tried again after the others' work, and then the run has failed."""
+        try:
+            self.handler.advance(client)
+        except OtherVersion as error:
+            log.error("waits for another version: %s", error, extra=of_client(client))
+            del self.handler.due[client]
+        except Exception as error:
+            self._forget_sessions()
+            if is_environment(error):
+                raise
+            log.exception("its output cannot be made", extra=of_client(client))
+            reason = f"its output cannot be made: {type(error).__name__}: {error}"
+            if self.store.count_attempt(_work_for(client), reason) >= self.settings.max_attempts:
+                self._give_up(client, reason)
+            else:
+                self.handler.due.move_to_end(client)
+
+    def _advance_carefully(self, client: str) -> None:
+        """After a death: what is in hand is written down first, so that deaths can be counted."""
+        deaths = self.store.take_in_hand(_work_for(client), self._weight)
+        if deaths >= self.settings.max_deaths:
+            self._give_up(
+                client, f"the worker died or hung again and again ({deaths}) on its output"
+            )
+            return
+        with self._in_hand(_work_for(client)):
+            self._advance(client)
+        self.store.put_down(_work_for(client))
+        if client not in self.handler.due:
+            self._suspects.discard(client)
+
+    def _give_up(self, client: str, reason: str) -> None:
+        self.handler.give_up(client, reason)
+        self.store.forget_attempts(_work_for(client))
+        self.store.put_down(_work_for(client))
+        self._suspects.discard(client)
 
     def _handle_together(self, deliveries: Sequence[Delivery]) -> None:
         """The normal way; if it raises, each message is tried alone to find the bad one."""
@@ -144,22 +210,24 @@ class Worker:
     def _handle_carefully(self, delivery: Delivery) -> None:
         """After a death: what is in hand is written down first, so that deaths can be counted."""
         letter = letter_id(delivery.body)
-        deaths = self.store.take_in_hand(letter)
+        deaths = self.store.take_in_hand(letter, self._weight)
         if deaths >= self.settings.max_deaths:
             self._bury_letter(delivery, f"the worker died {deaths} times in a row with it in hand")
         else:
-            self._handle_in_hand(letter, delivery)
+            with self._in_hand(letter):
+                self._handle_alone(delivery)
         self.store.put_down(letter)
         self.careful -= 1
 
-    def _handle_in_hand(self, letter: str, delivery: Delivery) -> None:
+    @contextlib.contextmanager
+    def _in_hand(self, what: str) -> Iterator[None]:
         try:
-            self._handle_alone(delivery)
+            yield
         except Exception:
-            # Only trouble with the machine gets here, and that is not the message's fault. On a
-            # full disk even this cannot be noted; then one death too many is counted.
+            # Only trouble with the machine gets here, and that is nobody's fault. On a full disk
+            # even this cannot be noted; then one death too many is counted.
             with contextlib.suppress(sqlite3.OperationalError):
-                self.store.put_down(letter)
+                self.store.put_down(what)
             raise
 
     def _bury_letter(self, delivery: Delivery, reason: str) -> None:
@@ -177,11 +245,16 @@ class Worker:
             self.handler.failures.bury_letter(message.spec, letter_id(delivery.body), reason)
 
     def _tick(self) -> None:
-        """Now and then: clients past their hard expiry, tombstones no longer needed."""
+        """Now and then: clients past their hard expiry, runs that stall, old tombstones."""
         if time.monotonic() >= self._next_tick:
             self._next_tick = time.monotonic() + self.settings.tick
-            self.handler.departures.expire()
+            self.handler.tick()
 
     def _forget_sessions(self) -> None:
         if self._handler is not None:
             self._handler.forget_sessions()
+
+
+def _work_for(client: str) -> str:
+    """What is counted against a client and not against a message, whose names are digests."""
+    return f"output of {client}"

@@ -4,12 +4,15 @@ import contextlib
 import fcntl
 import logging
 import os
+import resource
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
 from booksan import logs
+from booksan.clock import Clock
 from booksan.errors import EXIT_CANNOT_START, QueueBusy, StateError, UsageError
 from booksan.memory import quiet_collector
 from booksan.pulse import beat
@@ -34,6 +37,10 @@ WARM_UP_LOCK = "warm-up.lock"
 #: Seconds that another owner of the queue gets to go: a broker notices the loss of a whole machine
 #: only by missing heartbeats.
 OWNER_SECONDS = 45.0
+#: Files of an open database: itself, its log, and their index.
+FILES_OF_SESSION = 3
+#: What else a worker has open: queues, its own database, logs, and files for a moment.
+OTHER_FILES = 40
 #: Seconds to wait when the machine, not a message, is the trouble: first and longest.
 PAUSES = (0.1, 2.0)
 
@@ -49,6 +56,7 @@ class Life:
         self.worker: Worker | None = None
         self.owner_seconds = float(os.environ.get("BOOKSAN_OWNER_SECONDS", OWNER_SECONDS))
         self._busy_since: float | None = None
+        self.clock = Clock(root)
 
     def stop(self, signum: int, frame: FrameType | None) -> None:
         """SIGTERM drains: what is in hand is finished and acknowledged, then the process ends."""
@@ -98,8 +106,9 @@ class Life:
                     transport=transport,
                     store=store,
                     secret=load_secret(self.root),
-                    settings=settings,
+                    settings=replace(settings, max_sessions=sessions_at_once(settings)),
                     crash=crash.from_environment(self.stage, self.shard),
+                    clock=self.clock,
                 )
                 self._serve(Worker(shard), suspicious=suspicious)
             finally:
@@ -132,6 +141,16 @@ class Life:
                     return
         finally:
             os.close(lock)
+
+
+def sessions_at_once(settings: Settings) -> int:
+    """As many as wanted, within the limit of open files, which is raised as far as it goes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard == resource.RLIM_INFINITY:
+        return settings.max_sessions
+    return max(1, min(settings.max_sessions, (hard - OTHER_FILES) // FILES_OF_SESSION))
 
 
 def run(data_dir: Path, stage: str, shard: int) -> int:

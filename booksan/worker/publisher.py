@@ -1,4 +1,4 @@
-"""Out of the outbox into the queues: publish, confirm, and only then clear."""
+"""Out of the outbox into the queues: publish, confirm, and only then note that it is done."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -15,8 +15,8 @@ class Publisher:
         self._chunk = shard.settings.publish_chunk
         self._crash = shard.crash
 
-    def publish(self, db: sqlite3.Connection) -> None:
-        """Everything in the outbox, confirmed; only then is it cleared."""
+    def publish(self, db: sqlite3.Connection, *, keep: bool = False) -> None:
+        """Everything that waits in the outbox, confirmed; `keep` it, to send it again if asked."""
         if not outbox.waiting(db):
             return
         for count, chunk in enumerate(outbox.chunks(db, self._chunk)):
@@ -25,7 +25,7 @@ class Publisher:
                 self._crash("partly-published")
             self._transport.publish([Outgoing(posted.queue, posted.body) for posted in chunk])
         self._crash("published")
-        outbox.clear(db)
+        (outbox.mark_published if keep else outbox.clear)(db)
         self._crash("outbox-cleared")
 
     def publish_now(self, messages: Iterable[tuple[str, bytes]]) -> None:

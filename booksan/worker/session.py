@@ -9,6 +9,7 @@ from booksan.pulse import beat
 from booksan.spec import HOME
 from booksan.stages.graph import Keyed, queue_name
 from booksan.stages.operator import Place, Stateful
+from booksan.state import outbox
 from booksan.state.client import ENDED, FINISHING, TAKING, ClientStore
 from booksan.state.database import transaction
 from booksan.state.streams import Conflict, Verdict
@@ -75,6 +76,30 @@ class Session:
             self.crash("final-in-transaction")
         self.crash("final-committed")
         return True
+
+    @property
+    def is_finishing(self) -> bool:
+        return self.store.phase == FINISHING
+
+    def repeat(self, queue: str) -> None:
+        """All that was ever sent to this queue is sent once more; nothing new is made of it."""
+        with transaction(self.store.db):
+            outbox.repeat(self.store.db, queue)
+
+    def questions(self) -> list[tuple[str, bytes]]:
+        """To those of whom something is still to come here, and who can send it again."""
+        place = self.place
+        asked = {*filter(self._keeps, self.store.incomplete_senders()), *self.operator.unheard()}
+        question = encode(control_message(place.spec, place.sender, Control.REPEAT, to=place.queue))
+        return [
+            (queue_name(stage, int(shard)), question)
+            for stage, _, shard in (sender.partition("/") for sender in sorted(asked))
+        ]
+
+    def _keeps(self, sender: str) -> bool:
+        """What clients upload, and what is made of it without state, only the client has."""
+        stage = self.place.dataset.stage.get(sender.partition("/")[0])
+        return stage is not None and isinstance(stage.operator, Stateful)
 
     def _create(self) -> None:
         """A database that was not completely made is as good as none."""

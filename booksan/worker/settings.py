@@ -20,8 +20,18 @@ class Settings:
     max_attempts: int = 3
     #: Times in a row that a worker may die with one message in hand before it becomes one.
     max_deaths: int = 10
-    #: Seconds between two looks at expiries and old tombstones.
+    #: Deaths that one by silence counts for: it took the worker a minute, not an instant.
+    hang_weight: int = 4
+    #: Databases of clients that are open at once, three files each, where the limit of open files
+    #: allows it; as many as a host serves clients by default.
+    max_sessions: int = 64
+    #: Seconds for which work on a final output that may have killed the last life lets messages of
+    #: others go first, while there are any.
+    suspect_seconds: float = 10.0
+    #: Seconds between two looks at expiries, stalls and old tombstones.
     tick: float = 30.0
+    #: Seconds without news after which a home asks those whose output it lacks to send it again.
+    stalled_after: float = 45.0
     #: SQLite's: FULL survives power failures, NORMAL and OFF survive only kills.
     synchronous: str = "FULL"
     #: Whether an idle worker loads what its first message will need: right where all workers will

@@ -16,11 +16,15 @@ class MemoryTransport(Transport):
         self.chance = random.Random(seed)
         self.repeats = repeats
         self.published: list[Outgoing] = []
+        #: Which of them are confirmed and lost all the same, by their place in that order.
+        self.lost: set[int] = set()
         self._count = 0
 
     def publish(self, messages: Sequence[Outgoing]) -> None:
         for message in messages:
             self.published.append(message)
+            if len(self.published) - 1 in self.lost:
+                continue
             for _ in range(2 if self.chance.random() < self.repeats else 1):
                 self._count += 1
                 self.queues.setdefault(message.queue, {})[str(self._count)] = message.body

@@ -72,6 +72,7 @@ def test_a_batch_beyond_the_end_fails_the_run(make_world: MakeWorld) -> None:
 def test_an_end_below_a_batch_that_came_fails_the_run(make_world: MakeWorld) -> None:
     world, spec = started(make_world)
     put(world, spec, "reviews", 3, DATA.batches["reviews"][3])
+    world.drain()
     end(world, spec, "reviews", 2)
     world.drain()
     assert "ends with 2 batches, but number 3 has come" in str(world.failure("one"))
@@ -238,7 +239,7 @@ def test_final_output_that_raises_after_a_kill_fails_its_client_and_no_other(
     world.add_client(OTHER.spec("good", shards(1)), OTHER.batches)
     world.run()
     world.drain()
-    assert "cannot be resumed: ValueError: poison in the end" in str(world.failure("bad"))
+    assert "its output cannot be made: ValueError: poison in the end" in str(world.failure("bad"))
     assert world.answers("good") == OTHER.answers
 
 
@@ -325,11 +326,8 @@ def test_messages_past_the_hard_expiry_are_dropped(make_world: MakeWorld) -> Non
 
 def test_an_expired_client_is_deleted_without_being_asked(make_world: MakeWorld) -> None:
     world, spec = started(make_world)
-    world.now = spec.expires + 1.0
-    for name in world.workers:
-        worker = world._life(name)
-        assert worker is not None
-        worker.handler.departures.expire()
+    world.sleep(spec.expires + 1.0 - world.now)
+    world.tick()
     world.views["one"].close()
     assert list((world.root / "clients").iterdir()) == []
 
@@ -340,9 +338,6 @@ def test_a_failed_client_is_deleted_when_it_expires(make_world: MakeWorld) -> No
     world.drain()
     assert world.failure("one") is not None
     world.views["one"].close()
-    world.now = spec.expires + 1.0
-    for name in world.workers:
-        worker = world._life(name)
-        assert worker is not None
-        worker.handler.departures.expire()
+    world.sleep(spec.expires + 1.0 - world.now)
+    world.tick()
     assert list((world.root / "clients").iterdir()) == []

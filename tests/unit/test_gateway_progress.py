@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from booksan.gateway.progress import STALLED_SECONDS, Progress, stages_of, stalled_of
-from booksan.inspection import StreamProgress, failures, first_gaps, progress
+from booksan.gateway.progress import STALLED_SECONDS, Gaps, Progress, stages_of, stalled_of
+from booksan.inspection import StreamProgress, failures, first_gaps, gap_ranges, progress
 from booksan.spec import Spec
 from booksan.stages.books import DATASET as BOOKS
 from booksan.state.client import ClientStore, database_path
@@ -31,6 +31,21 @@ NOW = 1_800_000_000
 )
 def test_the_first_gaps(numbers: list[int], top: int, expected: list[int]) -> None:
     assert first_gaps(numbers, top) == expected
+
+
+@pytest.mark.parametrize(
+    ("numbers", "top", "expected"),
+    [
+        ([], 0, []),
+        ([], 3, [(0, 2)]),
+        ([0, 1, 2], 3, []),
+        ([1, 3], 6, [(0, 0), (2, 2), (4, 5)]),
+        ([5], 3, [(0, 2)]),
+        ([0, 10**9], 10**9 + 2, [(1, 10**9 - 1), (10**9 + 1, 10**9 + 1)]),
+    ],
+)
+def test_all_gaps_as_ranges(numbers: list[int], top: int, expected: list[tuple[int, int]]) -> None:
+    assert list(gap_ranges(numbers, top)) == expected
 
 
 def spec(keyed: int = 2) -> Spec:
@@ -69,8 +84,10 @@ def test_a_run_in_which_nothing_moves_is_stalled_and_tells_where() -> None:
         stream("results", 0, "gateway/books", 1, 3),
         stream("results", 0, "q1-filter/0", 2, 2),
     )
-    lacks = {(each.stage, each.shard, each.sender): [0, 2] for each in streams}
-    found = Progress(streams, lacks, ())
+    lacks = Gaps([(0, 0), (2, 2)], 3, STALLED_SECONDS)
+    found = Progress(
+        streams, (), {(each.stage, each.shard, each.sender): lacks for each in streams}
+    )
     later = NOW + STALLED_SECONDS
     assert stalled_of(found, over=False, now=later - 1) is None
     assert stalled_of(found, over=True, now=later) is None

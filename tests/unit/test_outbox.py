@@ -17,7 +17,7 @@ from booksan.state.database import open_database, transaction
 @pytest.fixture
 def db(tmp_path: Path) -> Iterator[sqlite3.Connection]:
     connection = open_database(tmp_path / "outbox.db", synchronous="OFF")
-    connection.execute(outbox.SCHEMA)
+    outbox.create(connection)
     yield connection
     connection.close()
 
@@ -58,7 +58,7 @@ def test_only_clearing_empties_it_and_it_can_be_filled_again(db: sqlite3.Connect
 def test_portions_hold_everything_once_within_both_limits(sizes: list[int], limit: int) -> None:
     bodies = [bytes([number]) * size for number, size in enumerate(sizes)]
     db = sqlite3.connect(":memory:")
-    db.execute(outbox.SCHEMA)
+    outbox.create(db)
     outbox.post(db, [("a.0", body) for body in bodies])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outbox, "CHUNK_BYTES", 16)
@@ -95,14 +95,14 @@ def test_what_was_committed_survives_a_restart(tmp_path: Path, db: sqlite3.Conne
     with transaction(db):
         outbox.post(db, [("a.0", b"1"), ("b.1", b"2")])
     again = open_database(tmp_path / "outbox.db")
-    again.execute(outbox.SCHEMA)
+    outbox.create(again)
     assert portions(again) == [[b"1", b"2"]]
     again.close()
 
 
 def test_a_long_outbox_is_read_in_bounded_memory() -> None:
     db = sqlite3.connect(":memory:")
-    db.execute(outbox.SCHEMA)
+    outbox.create(db)
     outbox.post(db, (("a.0", bytes(1024 * 1024)) for _ in range(64)))
     tracemalloc.start()
     count = sum(len(portion) for portion in outbox.chunks(db))

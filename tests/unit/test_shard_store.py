@@ -97,10 +97,10 @@ def test_pitfall_tombstones_do_not_fill_the_disk_for_ever(
     again.close()
 
 
-def test_pruning_goes_by_the_wall_clock(store: ShardStore) -> None:
+def test_pruning_goes_by_the_time_that_it_is_given(store: ShardStore) -> None:
     store.bury("past", "done", 0, [])
     store.bury("future", "done", 2**40, [])
-    store.prune()
+    store.prune(2**32)
     assert not store.is_gone("past")
     assert store.is_gone("future")
 
