@@ -51,6 +51,13 @@ class Failures:
             self._store.fail(spec.client, reason, spec.expires, report)
             self._publisher.publish(self._store.db)
 
+    def refuse(self, spec: Spec, reason: str) -> None:
+        """Its messages are not taken, though nothing is noted here; its home knows why."""
+        log.error("its messages are dropped: %s", reason, extra=of_client(spec.client))
+        self._publisher.publish_now(
+            self._report(spec, Control.FAILED, "", 1, reason=self._at(reason))
+        )
+
     def repeat(self, spec: Spec) -> None:
         """Tells the home once more all that it may not have heard."""
         client = spec.client

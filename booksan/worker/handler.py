@@ -134,16 +134,24 @@ class Handler:
         if newest > self.store.generation(client):
             self.departures.restart(client, newest)
         generation = self.store.generation(client)
-        wanted = [m for m in messages if m.spec.generation == generation and not self._late(m)]
+        wanted = [message for message in messages if message.spec.generation == generation]
+        if wanted and self._is_late(wanted[0].spec):
+            self._refuse_late(wanted[0].spec)
+            return []
         if self.store.is_failed(client):
             for message in wanted[:1]:
                 self.failures.tell(message.spec)
             wanted = [message for message in wanted if message.kind is Kind.CONTROL]
         return wanted
 
-    def _late(self, message: Message) -> bool:
+    def _is_late(self, spec: Spec) -> bool:
         clock = self.shard.clock
-        return self.departures.is_over(message.spec, clock.now()) and clock.settled
+        return self.departures.is_over(spec, clock.now()) and clock.settled
+
+    def _refuse_late(self, spec: Spec) -> None:
+        """If it is this clock that is wrong, the run must not wait for what is dropped here."""
+        if self.stage != HOME and self._repeats.over(spec.client, "late"):
+            self.failures.refuse(spec, "by its clock the run has expired; is the clock right?")
 
     def _handle_client(self, client: str, messages: list[Message]) -> None:
         leave = next((m for m in messages if m.control in (Control.RELEASE, Control.GONE)), None)

@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,7 +69,8 @@ class World:
         #: Wall time, and the time that no clock can change.
         self.now = time.time()
         self.steady = 1000.0
-        self.clock = Clock(wall=lambda: self.now, steady=lambda: self.steady, boot="simulated")
+        clock = Clock(wall=lambda: self.now, steady=lambda: self.steady, boot="simulated")
+        self.clock_of: Callable[[str], Clock] = lambda name: clock
         self.workers: dict[str, Worker | None] = {}
         self.clients: dict[str, Client] = {}
         self.views: dict[str, HomeView] = {}
@@ -227,6 +228,10 @@ class World:
         """The client sends a batch, a repeat of an older one, or its end, in any order."""
         status = self.views[client.spec.client].status()
         source = client.sources[client.source]
+        if status is not None and status.spec.generation < client.spec.generation:
+            # What is open may be the database of the generation before, which is deleted.
+            self.views[client.spec.client].close()
+            status = None
         if status is None or source not in status.permits:
             for name in self.workers:
                 self._life(name)
@@ -274,7 +279,7 @@ class World:
             secret=SECRET,
             settings=SETTINGS,
             crash=lambda point: self._crash(name, point),
-            clock=self.clock,
+            clock=self.clock_of(name),
         )
         worker = Worker(shard_of_world)
         try:

@@ -92,7 +92,10 @@ class Joining(Stateful):
         if self._known is None:
             assert self.earlier is not None
             if not self.is_complete(self.earlier):
-                raise Conflict(f"rows to join came before {self.earlier} was complete")
+                raise Conflict(
+                    f"rows to join came before {self.earlier} was complete: its part of them "
+                    "is lost (was its disk replaced?); begin the run anew"
+                )
             rows = self.db.execute("SELECT key, kept FROM known")
             self._known = {key: json.loads(kept) if kept else [] for key, kept in rows}
         return self._known
