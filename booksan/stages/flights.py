@@ -1,6 +1,7 @@
 """The data set `flights`: fares between airports, with their stopovers, distances and durations."""
 
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from math import floor, isfinite
@@ -8,8 +9,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from booksan.pulse import beat
 from booksan.spec import HOME
-from booksan.stages.columns import exact_sum_of, rounded, ten_thousandths, threshold
+from booksan.stages.columns import EXACT, exact_sum_of, rounded, ten_thousandths, threshold
 from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, Stage
 from booksan.stages.kinds import ColumnType, FieldKind
 from booksan.stages.operators import Chosen, Filter, Histogram, Leaders, Total, first_rows
@@ -219,10 +221,19 @@ def _usual(prices: pl.DataFrame, mean: Fraction) -> Iterator[tuple[str, High]]:
 
 def _odd(prices: pl.DataFrame, mean: Fraction) -> Iterator[tuple[str, High]]:
     """Such as `48910e-2`, one by one."""
+    totals: dict[str, Decimal] = {}
+    tops: dict[str, High] = {}
     for key, text, n in prices.select("key", "value", "n").iter_rows():
+        # There may be very many, with very many digits.
+        beat()
         price = Fraction(text)
         if price > mean:
-            yield key, High(price * n, n, price, text)
+            # Sums of fractions would be reduced each time, which takes far longer.
+            totals[key] = EXACT.fma(Decimal(text), n, totals.get(key, Decimal(0)))
+            high = High(Fraction(0), n, price, text)
+            tops[key] = tops[key].plus(high) if key in tops else high
+    for key, top in tops.items():
+        yield key, top._replace(total=Fraction(totals[key]))
 
 
 # -- the declaration -------------------------------------------------------------------------

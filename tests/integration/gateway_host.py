@@ -10,7 +10,12 @@ from typing import Any
 
 import httpx
 
-from booksan.gateway.config import GatewayConfig, read_address, write_gateway_config
+from booksan.gateway.config import (
+    ADDRESS_FILE,
+    GatewayConfig,
+    read_address,
+    write_gateway_config,
+)
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
 from booksan.supervisor.handle import Host
 from booksan.supervisor.status import read_status
@@ -62,11 +67,17 @@ def running(
     env: Mapping[str, str] | None = None,
     *,
     stages: Collection[str] = tuple(SHARDS),
+    **options: Any,
 ) -> Iterator[Running]:
-    """With workers of these stages only: one who does not ask for answers needs few of them."""
+    """With workers of these stages only: one who does not ask for answers needs few of them.
+
+    `options`: of the host.
+    """
     specs = [WorkerSpec(stage, number) for stage in stages for number in range(SHARDS[stage])]
-    write_config(root, HostConfig((*specs, GATEWAY)))
+    write_config(root, HostConfig((*specs, GATEWAY), **options))
     write_gateway_config(root, replace(config))
+    # Where an earlier one listened.
+    (root / ADDRESS_FILE).unlink(missing_ok=True)
     with Host(root, ENVIRONMENT | dict(env or {})) as host:
         address = wait_for(lambda: read_address(root))
         yield Running(root, host, address["url"])

@@ -25,9 +25,13 @@ BATCHES: tuple[list[tuple[str, str]], ...] = (
 )
 
 
+@pytest.mark.parametrize("rows_in_a_piece", [1, 2, 3, 100])
 @pytest.mark.parametrize("unmerged", [0, 1, 3, 5, 100])
-def test_every_row_counts_once(monkeypatch: pytest.MonkeyPatch, unmerged: int) -> None:
+def test_every_row_counts_once(
+    monkeypatch: pytest.MonkeyPatch, unmerged: int, rows_in_a_piece: int
+) -> None:
     monkeypatch.setattr(histogram, "UNMERGED", unmerged)
+    monkeypatch.setattr(histogram, "PIECES", 1)
     found: list[tuple[pl.DataFrame, list[Any]]] = []
 
     def give(columns: pl.DataFrame, params: Params, given: list[Any]) -> Mapping[str, Keyed]:
@@ -36,7 +40,8 @@ def test_every_row_counts_once(monkeypatch: pytest.MonkeyPatch, unmerged: int) -
 
     spec = make_spec()
     with closing(sqlite3.connect(":memory:")) as db:
-        operator = Histogram(give, given="q4-mean").at(Place(spec, DATASET, "q4-pick", 0), db)
+        place = Place(spec, DATASET, "q4-pick", 0, piece_rows=rows_in_a_piece)
+        operator = Histogram(give, given="q4-mean").at(place, db)
         operator.create()
         for seq, rows in enumerate(BATCHES):
             frame = pl.DataFrame(rows, {"key": pl.String, "value": pl.String}, orient="row")
@@ -46,8 +51,15 @@ def test_every_row_counts_once(monkeypatch: pytest.MonkeyPatch, unmerged: int) -
         row = to_body(pl.DataFrame({"sum": ["7.5"], "n": [3]}))
         message = Message(spec, "q4-mean/0", Kind.BATCH, 0, "d", {"rows": 1}, row)
         operator.apply(message, operator.prepare(message))
-        operator.final(None)
-    ((columns, given),) = found
+        cursor = operator.final(None).cursor
+        while cursor is not None:
+            cursor = operator.final(cursor).cursor
     expected = Counter(row for rows in BATCHES for row in rows)
-    assert {(key, value): n for key, value, n in columns.iter_rows()} == expected
-    assert given == [["7.5", 3]]
+    counted = [row for columns, _ in found for row in columns.iter_rows()]
+    assert sorted(counted) == sorted((*row, n) for row, n in expected.items())
+    assert len(found) == {1: 3, 2: 2, 3: 2, 100: 1}[rows_in_a_piece]
+    for columns, given in found:
+        assert given == [["7.5", 3]]
+        # A key is never torn apart.
+        others = {row[0] for other, _ in found if other is not columns for row in other.iter_rows()}
+        assert others.isdisjoint(columns["key"])

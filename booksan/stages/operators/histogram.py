@@ -19,6 +19,8 @@ from booksan.stages.operators.tally import COUNT, KEY, VALUE
 
 #: Rows that are not merged yet, at least, before they are.
 UNMERGED = 200_000
+#: Rows in one piece of the final output, in pieces of rows that are worked on one by one.
+PIECES = 20
 
 #: From the columns key, value and n, and the rows that were given to all shards.
 GiveColumns = Callable[[pl.DataFrame, Params, list[Any]], Mapping[str, Keyed]]
@@ -36,6 +38,8 @@ class Histogram(Stateful):
     def __init__(self, give: GiveColumns, *, given: str | None = None) -> None:
         self._give = give
         self._given = given
+        #: While the final output is made: everything, in the order of the keys.
+        self._whole: pl.DataFrame | None = None
 
     def prepare(self, message: Message) -> list[tuple[str]]:
         """What comes to be counted is kept as it is, and looked at when it is merged."""
@@ -51,8 +55,19 @@ class Histogram(Stateful):
             self._merge_if_due()
 
     def final(self, cursor: str | None) -> Piece:
+        """All of some keys, with about as many rows as belong into a piece of columns."""
+        if self._whole is None:
+            self._whole = self._merged().sort(KEY)
+        rows = self._whole if cursor is None else self._whole.filter(pl.col(KEY) > cursor)
+        piece = rows.head(PIECES * self.place.piece_rows)
+        last = None
+        if piece.height < rows.height:
+            last = str(piece[KEY][-1])
+            piece = rows.filter(pl.col(KEY) <= last)
         given = [json.loads(row) for (row,) in self.db.execute("SELECT row FROM given")]
-        return Piece(self._give(self._merged(), self.params, given))
+        return Piece(
+            self._give(piece, self.params, given), last if piece.height < rows.height else None
+        )
 
     def _keep(self, body: bytes, rows: int, *, merged: bool) -> None:
         sql = "INSERT INTO pieces (merged, n, body) VALUES (?, ?, ?)"
