@@ -7,7 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from booksan.cluster.credentials import queues_address, read_secret, shared_secret
+from booksan.cluster.credentials import (
+    queues_address,
+    read_secret,
+    read_secret_also,
+    shared_secret,
+)
 from booksan.cluster.places import hosts_directory, make_private
 from booksan.cluster.prepare import HostSetup, host_environment, prepare, supervisor_command
 from booksan.errors import UsageError
@@ -64,7 +69,15 @@ def host_setup(request: HostRequest) -> HostSetup:
     data_dir = (request.data_dir or shared / name).absolute()
     listen = _listen(request, plan, shards)
     return HostSetup(
-        topology, name, shards, data_dir, listen, secret, queues, revival=request.revival
+        topology,
+        name,
+        shards,
+        data_dir,
+        listen,
+        secret,
+        queues,
+        revival=request.revival,
+        also=read_secret_also(os.environ),
     )
 
 

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from booksan import tickets
 from booksan.cluster.credentials import (
     OPERATOR_TOKEN,
     QUEUES,
     SECRET,
+    SECRET_ALSO,
+    SECRET_ALSO_FILE,
     SECRET_FILE,
     TOKEN,
     TOKENS,
@@ -65,6 +68,8 @@ class HostSetup:
     neighbours: Mapping[str, Path] = field(default_factory=dict)
     #: How the others are brought back, if this one leads.
     revival: Revival = Revival.PROCESS
+    #: A secret that is accepted beside the other, which signs.
+    also: bytes | None = None
 
     def __repr__(self) -> str:
         return f"HostSetup({self.name!r}, {self.data_dir})"
@@ -129,7 +134,8 @@ def _revivable(setup: HostSetup, others: list[HostPlan]) -> dict[str, str]:
 def host_environment(env: Mapping[str, str], queues: str) -> dict[str, str]:
     """What a supervisor and its children see: secrets read from files, and how to find booksan."""
     tokens = {name: token for name in TOKENS if (token := read_token(env, name))}
-    files = {f"{TOKEN}_FILE", f"{OPERATOR_TOKEN}_FILE", SECRET, SECRET_FILE}
+    files = {f"{TOKEN}_FILE", f"{OPERATOR_TOKEN}_FILE"}
+    files |= {SECRET, SECRET_FILE, SECRET_ALSO, SECRET_ALSO_FILE}
     rest = {name: value for name, value in env.items() if name not in files}
     return with_package({**rest, **_ONE_THREAD, **tokens, QUEUES: queues})
 
@@ -179,17 +185,21 @@ def _check_shards(setup: HostSetup, unfinished: list[Unfinished]) -> None:
 
 
 def _keep_secret(setup: HostSetup, unfinished: list[Unfinished]) -> None:
-    path = setup.data_dir / "secret"
+    path, also = setup.data_dir / tickets.SECRET_FILE, setup.data_dir / tickets.SECRET_ALSO_FILE
     known = path.read_bytes() if path.exists() else None
-    if known == setup.secret:
-        return
-    if known is not None and unfinished:
+    if known not in (None, setup.secret, setup.also) and unfinished:
         clients = sorted({one.client for one in unfinished})
         raise UsageError(
             f"{setup.data_dir} has unfinished clients ({some(clients)}) whose tickets were "
-            "signed with another secret; start the host with that one (--secret-file)"
+            "signed with another secret; start the host with that one (--secret-file), or to "
+            f"change it, name it by {SECRET_ALSO_FILE} for a while"
         )
-    write_private(path, setup.secret)
+    if setup.also is None:
+        also.unlink(missing_ok=True)
+    else:
+        write_private(also, setup.also)
+    if known != setup.secret:
+        write_private(path, setup.secret)
 
 
 def known_queues(data_dir: Path) -> str | None:

@@ -19,6 +19,7 @@ from booksan.supervisor.states import EXIT_CANNOT_START, EXIT_LOCKED, HostState
 from booksan.supervisor.status import HostStatus, write_status
 from booksan.supervisor.tether import make_tether
 from booksan.supervisor.wakeup import Wakeup
+from booksan.tickets import SECRET_FILE, load_keys
 
 #: Seconds. A child that is being forked holds the lock for a moment after its parent's death.
 _LOCK_TIMEOUT = 1.0
@@ -60,11 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _company(config: HostConfig, data_dir: Path) -> Company | None:
     if config.election is None:
         return None
+    secret = data_dir / SECRET_FILE
     try:
-        secret = (data_dir / "secret").read_bytes()
+        # Not made here: it would be another one than that of the other hosts.
+        secret.stat()
+        keys = load_keys(data_dir)
     except OSError as error:
-        raise UsageError(f"{data_dir / 'secret'} cannot be read: {error.strerror}.") from None
-    return Company(config.election, secret, data_dir)
+        raise UsageError(f"{error.filename or secret} cannot be read: {error.strerror}.") from None
+    return Company(config.election, keys, data_dir)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
