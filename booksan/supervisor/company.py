@@ -126,7 +126,9 @@ class Company:
         elif isinstance(event, HostSuspected):
             self._missed[event.host] = time.monotonic()
             log("host", f"misses {self._names[event.host]}, which does not answer")
-        elif isinstance(event, HostHealthy) and event.host in self._missed:
-            seconds = time.monotonic() - self._missed.pop(event.host)
+        elif isinstance(event, HostHealthy):
             self._reviver.returned(self._names[event.host])
+            if event.host not in self._missed:
+                return
+            seconds = time.monotonic() - self._missed.pop(event.host)
             log("host", f"{self._names[event.host]} is back after {seconds:.1f} s")

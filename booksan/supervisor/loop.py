@@ -11,6 +11,7 @@ import time
 from booksan.supervisor.child import Nursery
 from booksan.supervisor.company import Company, Leading
 from booksan.supervisor.config import HostConfig
+from booksan.supervisor.heartbeat import Heartbeat
 from booksan.supervisor.logs import log
 from booksan.supervisor.policy import RestartHistory
 from booksan.supervisor.states import EXIT_CANNOT_START, EXIT_GAVE_UP, HostState, WorkerState
@@ -43,6 +44,7 @@ class Supervisor:
             Worker(spec, RestartHistory(config.restart), due=now, slot=slot)
             for slot, spec in enumerate(config.workers)
         ]
+        self._heartbeat = Heartbeat(nursery.data_dir)
         self._watch = Watch(config, nursery.pulses, self._workers)
         self._state = HostState.STARTING
         self._exit_code = 0
@@ -64,6 +66,7 @@ class Supervisor:
             self._watch.look()
             if self._company is not None:
                 self._company.turn()
+            self._heartbeat.beat(time.monotonic())
             self._end_overdue()
             self._publish()
         if self._company is not None:
