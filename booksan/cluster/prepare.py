@@ -23,6 +23,7 @@ from booksan.cluster.credentials import (
 )
 from booksan.cluster.places import make_private, write_private
 from booksan.cluster.processes import supervisor_of
+from booksan.cluster.registry import election_of, gateways_of
 from booksan.cluster.unfinished import Unfinished, unfinished_clients
 from booksan.errors import UsageError
 from booksan.supervisor.config import (
@@ -36,6 +37,7 @@ from booksan.supervisor.config import (
 from booksan.supervisor.handle import with_package
 from booksan.supervisor.revive import STOPPED_FILE
 from booksan.supervisor.status import STATUS_FILE
+from booksan.topology.members import Member, as_it_runs
 from booksan.topology.model import Address, HostPlan, ShardName, Topology
 from booksan.transport import check_address, masked
 from booksan.transport.rabbitmq_address import parse_broker_address
@@ -70,6 +72,9 @@ class HostSetup:
     revival: Revival = Revival.PROCESS
     #: A secret that is accepted beside the other, which signs.
     also: bytes | None = None
+    #: The hosts that were started on this machine, this one among them, if they find each other
+    #: there; None for hosts that know each other by the topology alone.
+    members: Mapping[str, Member] | None = None
 
     def __repr__(self) -> str:
         return f"HostSetup({self.name!r}, {self.data_dir})"
@@ -99,7 +104,10 @@ def prepare(setup: HostSetup) -> None:
 
 
 def _election(setup: HostSetup) -> ElectionConfig | None:
-    """A host that is alone, or that was picked by hand under a name of its own, elects nobody."""
+    """A host that is alone elects nobody."""
+    if setup.members is not None:
+        found = election_of(setup.topology, setup.members, setup.name)
+        return found if found.peers else None
     topology = setup.topology
     plan = topology.hosts.get(setup.name)
     others = [host for host in topology.hosts.values() if host.name != setup.name]
@@ -265,8 +273,12 @@ def _write_gateway(setup: HostSetup, listen: Address) -> None:
         listen=str(listen),
         topology=topology.name,
         shards=topology.shards,
-        homes=topology.homes(frozenset(setup.shards)),
-        gateways=topology.other_gateways(setup.name),
+        homes=as_it_runs(topology, setup.members or {}).homes(frozenset(setup.shards)),
+        gateways=(
+            topology.other_gateways(setup.name)
+            if setup.members is None
+            else gateways_of(topology, setup.members, setup.name)
+        ),
         **topology.limits,  # type: ignore[arg-type]
     )
     write_gateway_config(setup.data_dir, config)

@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from booksan.errors import StateError, UsageError
@@ -55,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log("host", f"cannot start: {error}")
         _report_failure(data_dir, str(error))
         return EXIT_CANNOT_START
-    return Supervisor(config, nursery, parent_fd, company).run()
+    # With a parent it is the host of one command, which nobody else knows.
+    meet = None if options.with_parent else partial(_company, data_dir=data_dir)
+    return Supervisor(config, nursery, parent_fd, company, meet).run()
 
 
 def _company(config: HostConfig, data_dir: Path) -> Company | None:

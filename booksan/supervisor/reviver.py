@@ -157,6 +157,9 @@ class CommandReviver:
     def revive(self, host: str) -> None:
         if self.stopped or host in self.running.values():
             return
+        if host not in self.commands:
+            self._cannot(host)
+            return
         now, patience = time.monotonic(), self.patience.setdefault(host, Patience())
         patience.missed(now)
         if not patience.spend(now):
@@ -186,6 +189,11 @@ class CommandReviver:
         elif code != 0:
             log("host", f"the revival of {host} ended with code {code}; see {self.logs[host]}")
         return True
+
+    def _cannot(self, host: str) -> None:
+        if host not in self.told:
+            self.told.add(host)
+            log("host", f"cannot revive {host}: start it again by hand")
 
     def _leave(self, host: str) -> None:
         self.patience[host].leave(time.monotonic())
