@@ -11,6 +11,8 @@ import pytest
 from booksan.cluster.host import HostRequest, host_setup, join
 from booksan.cluster.prepare import HostSetup
 from booksan.cluster.registry import read_members
+from booksan.doctor.company import check_secrets
+from booksan.doctor.finding import Level
 from booksan.errors import UsageError
 from booksan.gateway.config import GatewayConfig, read_gateway_config
 from booksan.supervisor.changes import Changes
@@ -208,3 +210,18 @@ def test_a_supervisor_notices_what_was_written_anew_and_nothing_else() -> None:
     assert changes.look(now + 10) is None, "one that comes again changes nothing"
     (first.data_dir / "host.json").write_text("{")
     assert changes.look(now + 15) is None
+
+
+def test_the_doctor_names_hosts_that_cannot_hear_each_other() -> None:
+    first, second = joined(JOINS), joined(REST)
+    members = read_members(first.data_dir.parent)
+    assert [one.level for one in check_secrets(members)] == [Level.OK]
+    old = (second.data_dir / "secret").read_bytes()
+    (second.data_dir / "secret").write_bytes(b"quite another secret")
+    told = [f"{one.what} {one.found}" for one in check_secrets(members)]
+    assert len(told) == 2
+    assert any(f"host {first.name} does not hear {second.name}" in one for one in told)
+    # In the middle of a change all is well.
+    (first.data_dir / "secret-also").write_bytes(b"quite another secret")
+    (second.data_dir / "secret-also").write_bytes(old)
+    assert [one.level for one in check_secrets(members)] == [Level.OK]
