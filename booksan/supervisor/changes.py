@@ -11,6 +11,8 @@ from booksan.supervisor.logs import log
 
 #: Seconds between two looks: somebody who has just come is not heard for that long.
 LOOK = 1.0
+#: Seconds until what could not be done, such as listening on a port that is taken, is tried again.
+RETRY = 5.0
 #: What the gateway reads; whoever changes it writes host.json after it.
 _GATEWAY_FILE = "gateway.json"
 
@@ -38,6 +40,10 @@ class Changes:
         except UsageError as error:
             log("host", f"stays as it is: {error}")
             return None
+
+    def again(self, now: float) -> None:
+        """What was read could not be done: read it once more, later."""
+        self._seen, self.due = None, now + RETRY
 
     def gateway_changed(self) -> bool:
         """Since the last time that this was asked."""

@@ -200,13 +200,15 @@ class Supervisor:
         assert self._meet is not None
         if self._company is not None:
             self._company.close()
-        self._config = replace(self._config, election=config.election)
+        self._company, self._config = None, replace(self._config, election=None)
         try:
             self._company = self._meet(config)
         except (StateError, UsageError) as error:
-            self._company = None
-            self._fail(EXIT_GAVE_UP, str(error))
+            # The work goes on meanwhile, and the heartbeat, so that nobody takes it for dead.
+            log("host", f"cannot meet the other hosts: {error}")
+            self._changes.again(time.monotonic())
             return
+        self._config = replace(self._config, election=config.election)
         others = ", ".join(config.election.peers) if config.election else "nobody"
         log("host", f"knows {others} now")
 

@@ -3,13 +3,15 @@
 import dataclasses
 import fcntl
 import os
+import socket
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from booksan.cluster.host import HostRequest, host_setup, join
-from booksan.cluster.prepare import HostSetup
+from booksan.cluster.prepare import HostSetup, host_environment, supervisor_command
 from booksan.cluster.registry import read_members
 from booksan.doctor.company import check_secrets
 from booksan.doctor.finding import Level
@@ -17,10 +19,12 @@ from booksan.errors import UsageError
 from booksan.gateway.config import GatewayConfig, read_gateway_config
 from booksan.supervisor.changes import Changes
 from booksan.supervisor.config import ElectionConfig, Revival, read_config
-from booksan.supervisor.locks import HOST_LOCK
+from booksan.supervisor.heartbeat import is_at_work
+from booksan.supervisor.locks import HOST_LOCK, supervisor_pid
 from booksan.supervisor.states import HostState
 from booksan.supervisor.status import HostStatus, write_status
 from booksan.topology.files import load_topology
+from tests.acceptance.command import wait_until
 from tests.integration.hosts import two_hosts
 from tests.integration.test_host_command import give_client
 
@@ -225,3 +229,28 @@ def test_the_doctor_names_hosts_that_cannot_hear_each_other() -> None:
     (first.data_dir / "secret-also").write_bytes(b"quite another secret")
     (second.data_dir / "secret-also").write_bytes(old)
     assert [one.level for one in check_secrets(members)] == [Level.OK]
+
+
+def test_a_host_that_cannot_meet_the_others_yet_works_on_and_tries_again() -> None:
+    first = joined("q4-top", gateway=False)
+    port = read_members(first.data_dir.parent)[first.name].plan.address.port
+    log = first.data_dir / "supervisor.log"
+    with socket.socket(type=socket.SOCK_DGRAM) as stranger, log.open("wb") as output:
+        stranger.bind(("127.0.0.1", port))
+        with subprocess.Popen(
+            supervisor_command(first.data_dir),
+            stdin=subprocess.DEVNULL,
+            stderr=output,
+            env=host_environment(os.environ, first.queues),
+        ) as process:
+            try:
+                wait_until(lambda: supervisor_pid(first.data_dir) == process.pid)
+                joined("q1-filter", gateway=False)
+                wait_until(lambda: "cannot meet the other hosts" in log.read_text())
+                assert is_at_work(first.data_dir, 30)
+                stranger.close()
+                wait_until(lambda: "knows q1-filter now" in log.read_text())
+                process.terminate()
+                assert process.wait(60) == 0
+            finally:
+                process.kill()
