@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from booksan.stages.graph import Query
 from booksan.stages.table import answer_table
 from booksan.state.client import database_path
 from booksan.state.database import open_reader
+from booksan.tickets import sign_permit, sign_ticket
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,11 @@ class HomeStatus:
     @property
     def rejected(self) -> int:
         return sum(source.rejected for source in self.sources.values())
+
+    def signed_anew(self, key: bytes) -> "HomeStatus":
+        """With the present secret: the home may have signed with one that holds no more."""
+        permits = {source: sign_permit(key, self.spec, source) for source in self.permits}
+        return replace(self, ticket=sign_ticket(key, self.spec), permits=permits)
 
 
 class HomeView:

@@ -90,7 +90,7 @@ def host(
     revival: Annotated[
         Revival,
         typer.Option(
-            help="How this host brings others back when it leads: process (those of `cluster up`), "
+            help="How this host brings others back when it leads: process (those on this machine), "
             "docker (containers of its Compose project), none."
         ),
     ] = Revival.PROCESS,

@@ -16,6 +16,9 @@ TOKEN = "BOOKSAN_TOKEN"
 OPERATOR_TOKEN = "BOOKSAN_OPERATOR_TOKEN"
 SECRET = "BOOKSAN_SECRET"
 SECRET_FILE = "BOOKSAN_SECRET_FILE"
+#: Of a secret that is accepted beside it, while the hosts change it one by one.
+SECRET_ALSO = "BOOKSAN_SECRET_ALSO"
+SECRET_ALSO_FILE = "BOOKSAN_SECRET_ALSO_FILE"
 TOKENS = (TOKEN, OPERATOR_TOKEN)
 
 #: Shorter ones can be guessed.
@@ -37,14 +40,24 @@ def read_token(env: Mapping[str, str], name: str) -> str | None:
 
 def read_secret(env: Mapping[str, str], file: Path | None) -> bytes | None:
     """The cluster's secret if the user gives one; the bytes of the file as they are."""
-    if env.get(SECRET):
-        if file or env.get(SECRET_FILE):
-            raise UsageError(f"{SECRET} and a file with the secret are both given; leave out one")
-        return _long_enough(env[SECRET].encode(), SECRET)
-    named = file or (Path(env[SECRET_FILE]) if env.get(SECRET_FILE) else None)
+    return _given(env, SECRET, file)
+
+
+def read_secret_also(env: Mapping[str, str]) -> bytes | None:
+    """The secret that holds beside the cluster's, if there is one."""
+    return _given(env, SECRET_ALSO, None)
+
+
+def _given(env: Mapping[str, str], name: str, file: Path | None) -> bytes | None:
+    variable = f"{name}_FILE"
+    if env.get(name):
+        if file or env.get(variable):
+            raise UsageError(f"{name} and a file with the secret are both given; leave out one")
+        return _long_enough(env[name].encode(), name)
+    named = file or (Path(env[variable]) if env.get(variable) else None)
     if named is None:
         return None
-    return _long_enough(_read(named, "--secret-file" if file else SECRET_FILE), str(named))
+    return _long_enough(_read(named, "--secret-file" if file else variable), str(named))
 
 
 def _long_enough(secret: bytes, where: str) -> bytes:

@@ -7,21 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from booksan.cluster.credentials import queues_address, read_secret, shared_secret
-from booksan.cluster.places import hosts_directory, make_private
+from booksan.cluster.credentials import (
+    queues_address,
+    read_secret,
+    read_secret_also,
+    shared_secret,
+)
+from booksan.cluster.places import hosts_directory, locked, make_private
 from booksan.cluster.prepare import HostSetup, host_environment, prepare, supervisor_command
+from booksan.cluster.registry import plan_of, read_members, take_over, tell_others, write_member
 from booksan.errors import UsageError
 from booksan.spec import HOME
 from booksan.supervisor.config import Revival
 from booksan.supervisor.wakeup import STOP_SIGNALS
 from booksan.topology.files import load_topology
+from booksan.topology.members import Member
 from booksan.topology.model import Address, HostPlan, ShardName, Topology
 from booksan.topology.parse import NAME, RESERVED, parse_address
 from booksan.topology.picks import name_of_picks, pick_shards
 from booksan.topology.section import nearest
-
-#: For a host that is in no topology: a free port, told in gateway-address.json.
-ANYWHERE = Address("127.0.0.1", 0)
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,13 @@ class HostRequest:
 def host_command(request: HostRequest) -> NoReturn:
     """The supervisor takes this process over, so that it has its pid and gets its signals."""
     _keep_signals()
-    setup = host_setup(request)
-    env = host_environment(os.environ, setup.queues)
-    prepare(setup)
+    topology = load_topology(request.config)
+    shared = hosts_directory(topology.name)
+    make_private(shared)
+    with locked(shared, wait=True):
+        setup = host_setup(request, topology)
+        env = host_environment(os.environ, setup.queues)
+        join(setup)
     if sys.stderr.isatty():
         sys.stderr.write(f"booksan: {_described(setup)}\n")
         sys.stderr.flush()
@@ -52,8 +60,21 @@ def host_command(request: HostRequest) -> NoReturn:
     os.execve(command[0], command, env)
 
 
-def host_setup(request: HostRequest) -> HostSetup:
-    topology = load_topology(request.config)
+def join(setup: HostSetup) -> None:
+    """Get the data directory ready, and be known to the other hosts on this machine."""
+    shared = hosts_directory(setup.topology.name)
+    if setup.members is None:
+        prepare(setup)
+        return
+    mine = setup.members[setup.name]
+    take_over(shared, read_members(shared), mine)
+    prepare(setup)
+    write_member(shared, mine)
+    tell_others(setup.topology, setup.members, setup.name)
+
+
+def host_setup(request: HostRequest, topology: Topology | None = None) -> HostSetup:
+    topology = topology or load_topology(request.config)
     plan = _plan(topology, request)
     shards = pick_shards(topology, request.stages) if request.stages else _all_of(plan)
     name = request.name or (name_of_picks(request.stages) if request.stages else _name_of(plan))
@@ -63,8 +84,26 @@ def host_setup(request: HostRequest) -> HostSetup:
     queues = queues_address(topology, os.environ, request.queues_file, shared / "spool")
     data_dir = (request.data_dir or shared / name).absolute()
     listen = _listen(request, plan, shards)
+    members = None
+    if topology.is_local and request.revival is not Revival.DOCKER:
+        known = read_members(shared)
+        found = plan_of(topology, known, name, shards, listen)
+        listen = found.listen if request.gateway else None
+        mine = Member(found, data_dir, request.gateway, request.revival)
+        # Whoever has a shard of this one gives way to it, or it is refused.
+        kept = {one.name: one for one in known.values() if not set(one.plan.shards) & set(shards)}
+        members = kept | {name: mine}
     return HostSetup(
-        topology, name, shards, data_dir, listen, secret, queues, revival=request.revival
+        topology,
+        name,
+        shards,
+        data_dir,
+        listen,
+        secret,
+        queues,
+        revival=request.revival,
+        also=read_secret_also(os.environ),
+        members=members,
     )
 
 
@@ -81,6 +120,7 @@ def _plan(topology: Topology, request: HostRequest) -> HostPlan | None:
         return topology.hosts[request.name]
     if request.stages:
         _check_name(request.name)
+        _check_local(topology)
         return None
     if request.name is not None:
         raise UsageError(
@@ -92,6 +132,16 @@ def _plan(topology: Topology, request: HostRequest) -> HostPlan | None:
             "with --name, or pick shards with --stages"
         )
     return next(iter(topology.hosts.values()))
+
+
+def _check_local(topology: Topology) -> None:
+    """Across machines only the file can tell hosts of each other."""
+    if not topology.is_local:
+        raise UsageError(
+            f"the hosts of {topology.name} are on several machines and know each other by its "
+            "file: add a table [hosts.NAME] for this one, with its address and its stages, and "
+            "start it with --name NAME"
+        )
 
 
 def _check_name(name: str | None) -> None:
@@ -129,15 +179,10 @@ def _listen(
             return parse_address(request.listen)
         except ValueError as error:
             raise UsageError(f"--listen {error}") from None
-    return plan.listen if plan is not None else ANYWHERE
+    return plan.listen if plan is not None else None
 
 
 def _described(setup: HostSetup) -> str:
     shards = ", ".join(map(str, setup.shards))
-    if setup.listen is None:
-        gateway = "no gateway"
-    elif setup.listen.port == 0:
-        gateway = f"gateway told in {setup.data_dir / 'gateway-address.json'}"
-    else:
-        gateway = f"gateway http://{setup.listen}"
+    gateway = f"gateway http://{setup.listen}" if setup.listen is not None else "no gateway"
     return f"host {setup.name}: {shards}; {gateway}; data in {setup.data_dir}"

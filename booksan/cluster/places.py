@@ -45,11 +45,11 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 @contextlib.contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """One command at a time changes a cluster."""
+def locked(directory: Path, *, wait: bool = False) -> Iterator[None]:
+    """One command at a time changes a cluster; `wait` for the other one instead of giving up."""
     descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         raise UsageError(
             f"another booksan is starting or stopping the cluster in {directory}; wait for it"

@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from booksan import tickets
 from booksan.cluster.credentials import (
     OPERATOR_TOKEN,
     QUEUES,
     SECRET,
+    SECRET_ALSO,
+    SECRET_ALSO_FILE,
     SECRET_FILE,
     TOKEN,
     TOKENS,
@@ -20,6 +23,7 @@ from booksan.cluster.credentials import (
 )
 from booksan.cluster.places import make_private, write_private
 from booksan.cluster.processes import supervisor_of
+from booksan.cluster.registry import election_of, gateways_of
 from booksan.cluster.unfinished import Unfinished, unfinished_clients
 from booksan.errors import UsageError
 from booksan.supervisor.config import (
@@ -33,6 +37,7 @@ from booksan.supervisor.config import (
 from booksan.supervisor.handle import with_package
 from booksan.supervisor.revive import STOPPED_FILE
 from booksan.supervisor.status import STATUS_FILE
+from booksan.topology.members import Member, as_it_runs
 from booksan.topology.model import Address, HostPlan, ShardName, Topology
 from booksan.transport import check_address, masked
 from booksan.transport.rabbitmq_address import parse_broker_address
@@ -65,6 +70,11 @@ class HostSetup:
     neighbours: Mapping[str, Path] = field(default_factory=dict)
     #: How the others are brought back, if this one leads.
     revival: Revival = Revival.PROCESS
+    #: A secret that is accepted beside the other, which signs.
+    also: bytes | None = None
+    #: The hosts that were started on this machine, this one among them, if they find each other
+    #: there; None for hosts that know each other by the topology alone.
+    members: Mapping[str, Member] | None = None
 
     def __repr__(self) -> str:
         return f"HostSetup({self.name!r}, {self.data_dir})"
@@ -94,7 +104,10 @@ def prepare(setup: HostSetup) -> None:
 
 
 def _election(setup: HostSetup) -> ElectionConfig | None:
-    """A host that is alone, or that was picked by hand under a name of its own, elects nobody."""
+    """A host that is alone elects nobody."""
+    if setup.members is not None:
+        found = election_of(setup.topology, setup.members, setup.name)
+        return found if found.peers else None
     topology = setup.topology
     plan = topology.hosts.get(setup.name)
     others = [host for host in topology.hosts.values() if host.name != setup.name]
@@ -129,7 +142,8 @@ def _revivable(setup: HostSetup, others: list[HostPlan]) -> dict[str, str]:
 def host_environment(env: Mapping[str, str], queues: str) -> dict[str, str]:
     """What a supervisor and its children see: secrets read from files, and how to find booksan."""
     tokens = {name: token for name in TOKENS if (token := read_token(env, name))}
-    files = {f"{TOKEN}_FILE", f"{OPERATOR_TOKEN}_FILE", SECRET, SECRET_FILE}
+    files = {f"{TOKEN}_FILE", f"{OPERATOR_TOKEN}_FILE"}
+    files |= {SECRET, SECRET_FILE, SECRET_ALSO, SECRET_ALSO_FILE}
     rest = {name: value for name, value in env.items() if name not in files}
     return with_package({**rest, **_ONE_THREAD, **tokens, QUEUES: queues})
 
@@ -179,17 +193,21 @@ def _check_shards(setup: HostSetup, unfinished: list[Unfinished]) -> None:
 
 
 def _keep_secret(setup: HostSetup, unfinished: list[Unfinished]) -> None:
-    path = setup.data_dir / "secret"
+    path, also = setup.data_dir / tickets.SECRET_FILE, setup.data_dir / tickets.SECRET_ALSO_FILE
     known = path.read_bytes() if path.exists() else None
-    if known == setup.secret:
-        return
-    if known is not None and unfinished:
+    if known not in (None, setup.secret, setup.also) and unfinished:
         clients = sorted({one.client for one in unfinished})
         raise UsageError(
             f"{setup.data_dir} has unfinished clients ({some(clients)}) whose tickets were "
-            "signed with another secret; start the host with that one (--secret-file)"
+            "signed with another secret; start the host with that one (--secret-file), or to "
+            f"change it, name it by {SECRET_ALSO_FILE} for a while"
         )
-    write_private(path, setup.secret)
+    if setup.also is None:
+        also.unlink(missing_ok=True)
+    else:
+        write_private(also, setup.also)
+    if known != setup.secret:
+        write_private(path, setup.secret)
 
 
 def known_queues(data_dir: Path) -> str | None:
@@ -255,8 +273,12 @@ def _write_gateway(setup: HostSetup, listen: Address) -> None:
         listen=str(listen),
         topology=topology.name,
         shards=topology.shards,
-        homes=topology.homes(frozenset(setup.shards)),
-        gateways=topology.other_gateways(setup.name),
+        homes=as_it_runs(topology, setup.members or {}).homes(frozenset(setup.shards)),
+        gateways=(
+            topology.other_gateways(setup.name)
+            if setup.members is None
+            else gateways_of(topology, setup.members, setup.name)
+        ),
         **topology.limits,  # type: ignore[arg-type]
     )
     write_gateway_config(setup.data_dir, config)

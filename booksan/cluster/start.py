@@ -14,6 +14,7 @@ from booksan.cluster.credentials import (
     OPERATOR_TOKEN,
     queues_address,
     read_secret,
+    read_secret_also,
     read_token,
     with_prefix,
 )
@@ -173,7 +174,15 @@ class Start:
             if name != host.name
         }
         return HostSetup(
-            self.topology, host.name, host.shards, data_dir, host.listen, secret, queues, neighbours
+            self.topology,
+            host.name,
+            host.shards,
+            data_dir,
+            host.listen,
+            secret,
+            queues,
+            neighbours,
+            also=read_secret_also(os.environ),
         )
 
     def _queues(self) -> str:

@@ -11,6 +11,8 @@ from rich.text import Text
 
 from booksan.cluster.credentials import queues_address
 from booksan.cluster.places import hosts_directory
+from booksan.cluster.registry import read_members
+from booksan.doctor.company import check_secrets
 from booksan.doctor.finding import Finding, Level, fail
 from booksan.doctor.machine import check_machine
 from booksan.doctor.network import check_hosts, check_queues
@@ -18,6 +20,7 @@ from booksan.doctor.versions import check_versions
 from booksan.errors import BooksanError
 from booksan.local.workspace import state_home
 from booksan.topology.files import load_topology
+from booksan.topology.members import company
 
 EXIT_FAILED = 1
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -44,13 +47,15 @@ def examine(config: str, data_dir: Path | None) -> Iterator[Finding]:
     yield from check_machine((data_dir or state_home()).absolute())
     try:
         topology = load_topology(config)
-        spool = hosts_directory(topology.name) / "spool"
-        address = queues_address(topology, os.environ, None, spool)
+        shared = hosts_directory(topology.name)
+        address = queues_address(topology, os.environ, None, shared / "spool")
         yield check_queues(address)
+        members = read_members(shared)
     except BooksanError as error:
         yield fail("topology", str(error), "mend the file, or name another with --config")
         return
-    yield from check_hosts(topology)
+    yield from check_hosts(company(topology, members).values())
+    yield from check_secrets(members)
 
 
 def _failed(findings: list[Finding]) -> bool:

@@ -4,7 +4,7 @@ import http.client
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from booksan.doctor.machine import CLOCK_SECONDS
 from booksan.errors import BooksanError
 from booksan.spec import HOME
 from booksan.stages.graph import queue_name
-from booksan.topology.model import Address, HostPlan, Topology
+from booksan.topology.model import Address, HostPlan
 from booksan.transport import masked, open_transport
 
 _ASK_SECONDS = 3.0
@@ -43,8 +43,8 @@ def check_queues(address: str) -> Finding:
     return ok("queues", f"{masked(address)} answers")
 
 
-def check_hosts(topology: Topology) -> Iterator[Finding]:
-    for host in topology.hosts.values():
+def check_hosts(hosts: Iterable[HostPlan]) -> Iterator[Finding]:
+    for host in hosts:
         answer = ask(host.gateway)
         if answer is not None and answer.host == host.name:
             yield from _running(host, answer)

@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
@@ -61,18 +62,23 @@ class Caller:
 
 
 class Access:
-    def __init__(self, token: str, operator_token: str, cluster_secret: bytes) -> None:
+    def __init__(self, token: str, operator_token: str, keys: Sequence[bytes]) -> None:
         """An empty token is none."""
         self._token = token.encode()
         self._operator = operator_token.encode()
-        self.cluster = hmac.new(cluster_secret, b"gateway\0", hashlib.sha256).hexdigest()
+        #: What gateways say to each other; the first is said, each is believed.
+        self._words = [hmac.new(key, b"gateway\0", hashlib.sha256).hexdigest() for key in keys]
+
+    @property
+    def cluster(self) -> str:
+        return self._words[0]
 
     def caller(self, headers: Headers) -> Caller:
         """Refuses whoever does not know the gateway's token, if there is one."""
         secret = headers.get(SECRET_HEADER)
         cluster = headers.get(CLUSTER_HEADER)
         if cluster is not None:
-            if not _same(cluster, self.cluster.encode()):
+            if not any(_same(cluster, word.encode()) for word in self._words):
                 raise Problem(403, "wrong_cluster", "the word of the cluster is wrong")
             return Caller(OPERATOR_HEADER in headers, gateway=True, secret=secret)
         given = _bearer(headers)
@@ -86,14 +92,14 @@ class Access:
         return Caller(secret=secret)
 
 
-def access_from_environment(config: GatewayConfig, cluster_secret: bytes) -> Access:
+def access_from_environment(config: GatewayConfig, keys: Sequence[bytes]) -> Access:
     token = os.environ.get("BOOKSAN_TOKEN", "")
     if not token and not config.address.is_loopback:
         raise UsageError(
             f"a gateway that listens on {config.listen} needs a token in BOOKSAN_TOKEN, "
             "because others can reach it"
         )
-    return Access(token, os.environ.get("BOOKSAN_OPERATOR_TOKEN", ""), cluster_secret)
+    return Access(token, os.environ.get("BOOKSAN_OPERATOR_TOKEN", ""), keys)
 
 
 def _bearer(headers: Headers) -> str | None:

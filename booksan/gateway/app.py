@@ -20,11 +20,14 @@ from booksan.gateway.progress import local_progress
 from booksan.gateway.runs import Runs
 from booksan.gateway.service import Elsewhere, Service, json_answer
 from booksan.gateway.status import state_of
+from booksan.spec import HOME
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 #: Bytes that must be free on the disk for the gateway to call itself healthy.
 FREE_BYTES = 16 * 1024 * 1024
+#: Seconds in which another gateway must say that it has a home: whoever asks for health waits.
+HOME_SECONDS = 2.0
 #: Seconds that an answer about health is good for.
 HEALTH_SECONDS = 1.0
 
@@ -35,20 +38,38 @@ class About:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._document = document(service.config)
-        self._health: tuple[float, str] = (0.0, "")
+        self._health: tuple[float, dict[str, Any]] = (0.0, {})
         self._looking = asyncio.Lock()
 
     async def health(self, request: Request) -> Response:
         # One look for all who ask: when the broker is silent a look takes long, and whoever asks
         # about a run needs the threads.
         async with self._looking:
-            moment, status = self._health
-            if not status or time.monotonic() - moment > HEALTH_SECONDS:
-                status = await self._service.homes.run(self._look_at_health)
-                self._health = (time.monotonic(), status)
+            moment, found = self._health
+            if not found or time.monotonic() - moment > HEALTH_SECONDS:
+                found = await self._find_health()
+                self._health = (time.monotonic(), found)
         host = self._service.config.host
-        body = {"status": status, "host": host, "version": booksan.__version__}
-        return json_answer(body, 200 if status == "ok" else 503)
+        body = {**found, "host": host, "version": booksan.__version__}
+        return json_answer(body, 200 if found["status"] == "ok" else 503)
+
+    async def _find_health(self) -> dict[str, Any]:
+        status = await self._service.homes.run(self._look_at_health)
+        away = await self._homes_away() if status == "ok" else []
+        return {"status": "home_away", "away": away} if away else {"status": status}
+
+    async def _homes_away(self) -> list[str]:
+        """The homes of clients that cannot be reached from here."""
+        homes = {shard: url for shard, url in self._service.config.homes.items() if url}
+        urls = sorted(set(homes.values()))
+        ask = self._service.neighbours.word_of
+        words = await asyncio.gather(
+            *(ask(url, "/internal/v1/homes", HOME_SECONDS) for url in urls)
+        )
+        there = {url: word["homes"] if word else [] for url, word in zip(urls, words, strict=True)}
+        return [
+            f"{HOME}.{shard}" for shard, url in sorted(homes.items()) if shard not in there[url]
+        ]
 
     def _look_at_health(self) -> str:
         try:
@@ -90,6 +111,11 @@ class About:
     async def internal_clients(self, request: Request) -> Response:
         self._only_gateways(request)
         return json_answer({"clients": await self._own_clients()})
+
+    async def internal_homes(self, request: Request) -> Response:
+        self._only_gateways(request)
+        homes = self._service.config.homes
+        return json_answer({"homes": [shard for shard, url in homes.items() if not url]})
 
     async def internal_progress(self, request: Request) -> Response:
         self._only_gateways(request)
@@ -133,6 +159,7 @@ def routes(service: Service) -> Router:
         f"{run}/acknowledge": {"POST": runs.acknowledge},
         f"{run}/sources/{{source}}/batches/{{n}}": {"PUT": runs.put},
         f"{run}/sources/{{source}}/end": {"POST": runs.end},
+        "/internal/v1/homes": {"GET": about.internal_homes},
         "/internal/v1/clients": {"GET": about.internal_clients},
         "/internal/v1/progress/{id}": {"GET": about.internal_progress},
     }

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -78,14 +78,14 @@ class Batches:
     def __init__(
         self,
         config: GatewayConfig,
-        secret: bytes,
+        keys: Sequence[bytes],
         homes: Homes,
         neighbours: Neighbours,
         queues: Queues,
         stopping: asyncio.Event,
     ) -> None:
         self._config = config
-        self._secret = secret
+        self._keys = keys
         self._homes = homes
         self._neighbours = neighbours
         self._queues = queues
@@ -123,7 +123,7 @@ class Batches:
         if ticket is None:
             ticket, permits = await self._ask_home(caller, client, self._homes.shard(client), None)
             permit = permits.get(source) if permit is None else permit
-        spec = read_ticket(self._secret, ticket, client)
+        spec = read_ticket(self._keys, ticket, client)
         caller.check_owner(spec)
         self._check(spec, source)
         if not self._homes.url(spec.home):
@@ -135,7 +135,7 @@ class Batches:
             _, permits = await self._ask_home(caller, client, spec.home, ticket)
             permit = permits.get(source)
         try:
-            check_permit(self._secret, spec, source, permit)
+            check_permit(self._keys, spec, source, permit)
         except UsageError as error:
             raise Problem(409, "not_yet", str(error)) from None
         assert permit is not None
@@ -209,10 +209,10 @@ class Batches:
         return await asyncio.get_running_loop().run_in_executor(self._parsers, work)
 
 
-def read_ticket(secret: bytes, ticket: str, client: str) -> Spec:
+def read_ticket(keys: Sequence[bytes], ticket: str, client: str) -> Spec:
     """The spec in a ticket, if it is this client's."""
     try:
-        spec = open_ticket(secret, ticket)
+        spec = open_ticket(keys, ticket)
     except (UsageError, MessageError):
         raise Problem(
             403, "wrong_ticket", "the ticket is not of this cluster; create the client again"

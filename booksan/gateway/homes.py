@@ -9,7 +9,7 @@ import math
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -78,9 +78,10 @@ class Failures:
 class Homes:
     """The homes on this host."""
 
-    def __init__(self, data_dir: Path, config: GatewayConfig) -> None:
+    def __init__(self, data_dir: Path, config: GatewayConfig, keys: Sequence[bytes]) -> None:
         self._root = data_dir
         self._threads = ThreadPoolExecutor(READERS, "home")
+        self._key = keys[0]
         self._homes = config.homes
         self._count = config.shards[HOME]
         self._failures = Failures(data_dir)
@@ -151,7 +152,8 @@ class Homes:
             raise unknown_client(view.client)
         dataset = datasets().get(status.spec.dataset)
         rows = {each.name: view.answer_count(each) for each in dataset.queries} if dataset else {}
-        return Look(status, rows, status.failed or self._failures.reason(view.client))
+        failed = status.failed or self._failures.reason(view.client)
+        return Look(status.signed_anew(self._key), rows, failed)
 
     def _how_gone(self, client: str, shard: int) -> str | None:
         with open_home(self._root, client, shard) as view:

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from urllib.parse import urlsplit
@@ -38,7 +38,7 @@ from booksan.gateway.limits import (
 from booksan.gateway.service import Service
 from booksan.memory import quiet_collector
 from booksan.pulse import beat
-from booksan.tickets import load_secret
+from booksan.tickets import load_keys
 
 log = logging.getLogger("booksan.gateway")
 
@@ -79,9 +79,9 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
     stop = StopSignal()
     try:
         config = read_gateway_config(data_dir)
-        secret = load_secret(data_dir)
-        access = access_from_environment(config, secret)
-        life = Life(data_dir, config, access, secret)
+        keys = load_keys(data_dir)
+        access = access_from_environment(config, keys)
+        life = Life(data_dir, config, access, keys)
         listener = listen(data_dir, config.address)
     except UsageError as error:
         log.error("cannot start: %s", error)
@@ -106,10 +106,10 @@ class Life:
     """One gateway process, from the moment it can listen."""
 
     def __init__(
-        self, data_dir: Path, config: GatewayConfig, access: Access, secret: bytes
+        self, data_dir: Path, config: GatewayConfig, access: Access, keys: Sequence[bytes]
     ) -> None:
         self._data_dir = data_dir
-        self._service = Service(data_dir, config, access, secret)
+        self._service = Service(data_dir, config, access, keys)
         self._connections = Connections(
             make_room_for(config.max_connections), config.header_seconds
         )

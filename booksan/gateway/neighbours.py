@@ -80,13 +80,15 @@ class Neighbours:
             yield host, answer
 
     async def _ask_one(self, host: str, path: str) -> Any | None:
+        return await self.word_of(self._gateways[host], path, ASK_SECONDS)
+
+    async def word_of(self, url: str, path: str, seconds: float) -> Any | None:
+        """What the gateway there answers to another one; None if it does not."""
         import httpx
 
         try:
             answer = await self._http.get(
-                self._gateways[host] + path,
-                headers={CLUSTER_HEADER: self._cluster},
-                timeout=ASK_SECONDS,
+                url + path, headers={CLUSTER_HEADER: self._cluster}, timeout=seconds
             )
             return answer.json() if answer.status_code == 200 else None
         except (httpx.HTTPError, ValueError):

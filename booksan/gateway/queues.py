@@ -1,6 +1,7 @@
 """The gateway's way to the queues, which may be away when it starts and come back later."""
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 from booksan.gateway.config import GatewayConfig
@@ -11,12 +12,12 @@ from booksan.transport import check_address, open_transport, queues_address
 class Queues:
     """Opens the transport when it is first needed, and again until it can be opened."""
 
-    def __init__(self, data_dir: Path, config: GatewayConfig, secret: bytes) -> None:
+    def __init__(self, data_dir: Path, config: GatewayConfig, keys: Sequence[bytes]) -> None:
         """UsageError for an address that cannot be one."""
         self._address = queues_address(data_dir)
         check_address(self._address)
         self._config = config
-        self._secret = secret
+        self._keys = keys
         self._lock = threading.Lock()
         self._gateway: Gateway | None = None
 
@@ -26,7 +27,7 @@ class Queues:
             if self._gateway is None:
                 self._gateway = Gateway(
                     open_transport(self._address),
-                    self._secret,
+                    self._keys,
                     # A batch is let in when there is room; between that and its publishing,
                     # other batches may have taken it, but never for long.
                     room_seconds=self._config.room_seconds,

@@ -144,7 +144,9 @@ _DATASET = obj(
 
 SCHEMAS: dict[str, Schema] = {
     "Error": obj({"error": obj({"code": TEXT, "message": TEXT, "how": _HOW}, optional=("how",))}),
-    "Health": obj({"status": TEXT, "host": TEXT, "version": TEXT}),
+    "Health": obj(
+        {"status": TEXT, "away": array(TEXT), "host": TEXT, "version": TEXT}, optional=("away",)
+    ),
     "Dataset": _DATASET,
     "Datasets": obj({"datasets": array(ref("Dataset"))}),
     "Creation": obj(

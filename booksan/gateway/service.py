@@ -1,6 +1,7 @@
 """Everything that a request may need: made once for the process, ended with it."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,21 +39,21 @@ class Elsewhere(Exception):
 
 class Service:
     def __init__(
-        self, data_dir: Path, config: GatewayConfig, access: Access, secret: bytes
+        self, data_dir: Path, config: GatewayConfig, access: Access, keys: Sequence[bytes]
     ) -> None:
         self.config = config
         self.access = access
         self.data_dir = data_dir
         self.datasets = served(config.shards)
         self.stopping = asyncio.Event()
-        self.homes = Homes(data_dir, config)
+        self.homes = Homes(data_dir, config, keys)
         self.neighbours = Neighbours(config, access.cluster)
-        self.queues = Queues(data_dir, config, secret)
+        self.queues = Queues(data_dir, config, keys)
         self.clients = Clients(config, self.homes, self.queues)
         self.batches = Batches(
-            config, secret, self.homes, self.neighbours, self.queues, self.stopping
+            config, keys, self.homes, self.neighbours, self.queues, self.stopping
         )
-        self._secret = secret
+        self._keys = keys
 
     async def close(self) -> None:
         await self.neighbours.close()
@@ -90,7 +91,7 @@ class Service:
         ticket = request.headers.get(TICKET_HEADER)
         if ticket is None:
             return self.homes.shard(client)
-        return read_ticket(self._secret, ticket, client).home
+        return read_ticket(self._keys, ticket, client).home
 
 
 def json_answer(body: Any, status: int = 200) -> Response:

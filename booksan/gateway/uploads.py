@@ -5,7 +5,7 @@ with every call, and a repeated call is harmless because it makes the same messa
 """
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -51,14 +51,14 @@ class Gateway:
     def __init__(
         self,
         transport: Transport,
-        secret: bytes,
+        keys: Sequence[bytes],
         *,
         limit: Depth = QUEUE_LIMIT,
         while_waiting: Callable[[], None] = lambda: None,
         room_seconds: float | None = None,
     ) -> None:
         self.transport = transport
-        self.secret = secret
+        self.keys = keys
         self.limit = limit
         #: How long full queues may hold a call back before it raises QueuesFull; None for ever.
         self.room_seconds = room_seconds
@@ -71,7 +71,7 @@ class Gateway:
 
     def release(self, ticket: str, how: str) -> None:
         """The client has its results, or wants them no more: all that is its is deleted."""
-        self._tell_home(open_ticket(self.secret, ticket), Control.RELEASE, how=how)
+        self._tell_home(open_ticket(self.keys, ticket), Control.RELEASE, how=how)
 
     def put(
         self, ticket: str, source: str, number: int, data: bytes, permit: str | None
@@ -112,8 +112,8 @@ class Gateway:
         return self.transport.wait_for_room(reading_queues(spec, source), self.limit, 0)
 
     def _admit(self, ticket: str, source: str, permit: str | None) -> Spec:
-        spec = open_ticket(self.secret, ticket)
-        check_permit(self.secret, spec, source, permit)
+        spec = open_ticket(self.keys, ticket)
+        check_permit(self.keys, spec, source, permit)
         return spec
 
     def _wait_for_room(self, queues: Collection[str]) -> None:

@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from booksan.errors import StateError, UsageError
@@ -19,6 +20,7 @@ from booksan.supervisor.states import EXIT_CANNOT_START, EXIT_LOCKED, HostState
 from booksan.supervisor.status import HostStatus, write_status
 from booksan.supervisor.tether import make_tether
 from booksan.supervisor.wakeup import Wakeup
+from booksan.tickets import SECRET_FILE, load_keys
 
 #: Seconds. A child that is being forked holds the lock for a moment after its parent's death.
 _LOCK_TIMEOUT = 1.0
@@ -54,17 +56,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log("host", f"cannot start: {error}")
         _report_failure(data_dir, str(error))
         return EXIT_CANNOT_START
-    return Supervisor(config, nursery, parent_fd, company).run()
+    # With a parent it is the host of one command, which nobody else knows.
+    meet = None if options.with_parent else partial(_company, data_dir=data_dir)
+    return Supervisor(config, nursery, parent_fd, company, meet).run()
 
 
 def _company(config: HostConfig, data_dir: Path) -> Company | None:
     if config.election is None:
         return None
+    secret = data_dir / SECRET_FILE
     try:
-        secret = (data_dir / "secret").read_bytes()
+        # Not made here: it would be another one than that of the other hosts.
+        secret.stat()
+        keys = load_keys(data_dir)
     except OSError as error:
-        raise UsageError(f"{data_dir / 'secret'} cannot be read: {error.strerror}.") from None
-    return Company(config.election, secret, data_dir)
+        raise UsageError(f"{error.filename or secret} cannot be read: {error.strerror}.") from None
+    return Company(config.election, keys, data_dir)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

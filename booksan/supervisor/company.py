@@ -2,6 +2,7 @@
 
 import socket
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,14 +34,14 @@ class Leading(NamedTuple):
 class Company:
     """This host's part among the hosts: the election, and as a leader the revival."""
 
-    def __init__(self, config: ElectionConfig, secret: bytes, data_dir: Path) -> None:
+    def __init__(self, config: ElectionConfig, secrets: Sequence[bytes], data_dir: Path) -> None:
         self._config = config
         self._names = {peer.id: name for name, peer in config.peers.items()}
         self._names[config.id] = config.name
         addresses = {peer.id: peer.address for peer in config.peers.values()}
         known = {id: one if is_numeric(one[0]) else None for id, one in addresses.items()}
         bind = listening(config.listen)
-        self._shell = ElectionShell(config.id, bind, known, secret, data_dir)
+        self._shell = ElectionShell(config.id, bind, known, secrets, data_dir)
         if config.broker is not None:
             addresses[_BROKER] = config.broker
         self._lookups = Names(addresses, socket.AF_INET6 if ":" in bind[0] else socket.AF_INET)
@@ -125,7 +126,9 @@ class Company:
         elif isinstance(event, HostSuspected):
             self._missed[event.host] = time.monotonic()
             log("host", f"misses {self._names[event.host]}, which does not answer")
-        elif isinstance(event, HostHealthy) and event.host in self._missed:
-            seconds = time.monotonic() - self._missed.pop(event.host)
+        elif isinstance(event, HostHealthy):
             self._reviver.returned(self._names[event.host])
+            if event.host not in self._missed:
+                return
+            seconds = time.monotonic() - self._missed.pop(event.host)
             log("host", f"{self._names[event.host]} is back after {seconds:.1f} s")

@@ -7,10 +7,15 @@ import os
 import select
 import signal
 import time
+from collections.abc import Callable
+from dataclasses import replace
 
+from booksan.errors import StateError, UsageError
+from booksan.supervisor.changes import Changes
 from booksan.supervisor.child import Nursery
 from booksan.supervisor.company import Company, Leading
 from booksan.supervisor.config import HostConfig
+from booksan.supervisor.heartbeat import Heartbeat
 from booksan.supervisor.logs import log
 from booksan.supervisor.policy import RestartHistory
 from booksan.supervisor.states import EXIT_CANNOT_START, EXIT_GAVE_UP, HostState, WorkerState
@@ -32,17 +37,22 @@ class Supervisor:
         nursery: Nursery,
         parent_fd: int | None = None,
         company: Company | None = None,
+        meet: Callable[[HostConfig], Company | None] | None = None,
     ) -> None:
-        """`parent_fd`: a pipe; when it ends, so does the host. `company`: the other hosts."""
+        """`parent_fd`: a pipe; when it ends, so does the host. `company`: the other hosts. `meet`:
+        the other hosts as they are after a change, if there may be any."""
         now = time.monotonic()
         self._config = config
         self._nursery = nursery
         self._parent_fd = parent_fd
         self._company = company
+        self._meet = meet
+        self._changes = Changes(nursery.data_dir)
         self._workers = [
             Worker(spec, RestartHistory(config.restart), due=now, slot=slot)
             for slot, spec in enumerate(config.workers)
         ]
+        self._heartbeat = Heartbeat(nursery.data_dir)
         self._watch = Watch(config, nursery.pulses, self._workers)
         self._state = HostState.STARTING
         self._exit_code = 0
@@ -62,8 +72,10 @@ class Supervisor:
             self._reap()
             self._start_due()
             self._watch.look()
+            self._look_for_changes()
             if self._company is not None:
                 self._company.turn()
+            self._heartbeat.beat(time.monotonic())
             self._end_overdue()
             self._publish()
         if self._company is not None:
@@ -81,6 +93,8 @@ class Supervisor:
         due += [at for at in (self._kill_at, self._publish_at, self._watch.due) if at is not None]
         if self._company is not None:
             due.append(self._company.due)
+        if self._meet is not None:
+            due.append(self._changes.due)
         timeout = max(0.0, min(due) - time.monotonic())
         ready, _, _ = select.select(watched, [], [], timeout)
         if self._parent_fd in ready:
@@ -166,6 +180,38 @@ class Supervisor:
         else:
             log(worker.name, f"started, pid {worker.pid}")
 
+    def _look_for_changes(self) -> None:
+        """Others have come or gone: know them, and let the gateway read where they are."""
+        if self._meet is None or self._draining:
+            return
+        now = time.monotonic()
+        config = self._changes.look(now)
+        if config is None:
+            return
+        if config.election != self._config.election:
+            self._renew_company(config)
+        if self._changes.gateway_changed():
+            for worker in self._workers:
+                if worker.spec.entry is not None and worker.state is WorkerState.RUNNING:
+                    worker.drain(now + self._config.drain_timeout)
+
+    def _renew_company(self, config: HostConfig) -> None:
+        """As after a start: a new life among the others, which leads nobody yet."""
+        assert self._meet is not None
+        if self._company is not None:
+            self._company.close()
+        self._company, self._config = None, replace(self._config, election=None)
+        try:
+            self._company = self._meet(config)
+        except (StateError, UsageError) as error:
+            # The work goes on meanwhile, and the heartbeat, so that nobody takes it for dead.
+            log("host", f"cannot meet the other hosts: {error}")
+            self._changes.again(time.monotonic())
+            return
+        self._config = replace(self._config, election=config.election)
+        others = ", ".join(config.election.peers) if config.election else "nobody"
+        log("host", f"knows {others} now")
+
     @property
     def _draining(self) -> bool:
         return self._state is HostState.DRAINING
@@ -190,8 +236,7 @@ class Supervisor:
             if worker.pid is None:
                 worker.enter(WorkerState.STOPPED)
             else:
-                worker.enter(WorkerState.DRAINING)
-                worker.signal(signal.SIGTERM)
+                worker.drain()
 
     def _end_overdue(self) -> None:
         if not self._draining:

@@ -1,7 +1,8 @@
 """`python -m booksan.supervisor.revive DATA_DIR`: a host that is dead or hangs is started again.
 
 Harmless when done twice: a lock keeps a second one out, a host that has just been started is left
-alone, and the old tree is gone before the new one begins.
+alone, and the old tree is gone before the new one begins. One that only does not hear datagrams is
+left alone as well: its heartbeat tells.
 """
 
 import fcntl
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from booksan.supervisor.heartbeat import is_at_work
 from booksan.supervisor.locks import (
     GENERATION_TIMEOUT,
     HOST_LOCK,
@@ -21,7 +23,7 @@ from booksan.supervisor.locks import (
     workers_alive,
 )
 from booksan.supervisor.logs import log
-from booksan.supervisor.states import EXIT_CANNOT_START, HostState
+from booksan.supervisor.states import EXIT_AT_WORK, EXIT_CANNOT_START, HostState
 from booksan.supervisor.status import read_status
 
 REVIVAL_LOCK = "revival.lock"
@@ -63,6 +65,8 @@ def revive(data_dir: Path) -> int:
     if reason is not None:
         log("revival", f"leaves it: {reason}")
         return 0
+    if is_at_work(data_dir):
+        return EXIT_AT_WORK
     _end(data_dir)
     # Everything up to here may have taken a while.
     if (data_dir / STOPPED_FILE).exists():

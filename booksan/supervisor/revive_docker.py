@@ -2,8 +2,9 @@
 
 The container is that of the service in the Compose project of the container that asks. Harmless
 when done twice: one that has just been started is left alone. The engine is never asked whether a
-host is alive: that the leader knows. It is asked how the container ended, since one that was
-stopped in order must stay so.
+host is alive: a container that runs is asked itself, for the heartbeat of its supervisor, which may
+only be deaf to datagrams. It is asked how the container ended, since one that was stopped in order
+must stay so.
 
 With `if-killed`, for the broker, only one that was killed is started: Docker itself brings back one
 that died, except after `docker kill`. One that runs may still be starting, and is never killed.
@@ -20,7 +21,7 @@ from typing import Any
 from booksan.errors import BooksanError, UsageError
 from booksan.supervisor.logs import log
 from booksan.supervisor.reviver import IF_KILLED
-from booksan.supervisor.states import EXIT_CANNOT_START
+from booksan.supervisor.states import EXIT_AT_WORK, EXIT_CANNOT_START
 
 PROJECT, SERVICE, ONE_OFF = (
     f"com.docker.compose.{name}" for name in ("project", "service", "oneoff")
@@ -34,6 +35,8 @@ YOUNG = 10.0
 _ASK_SECONDS = 20
 #: Exit codes of a host that ended for good: in order, or because its configuration is wrong.
 FOR_GOOD = frozenset({0, UsageError.exit_code, EXIT_CANNOT_START})
+#: Run inside of a container: all are made from one image.
+_HEARTBEAT = [sys.executable, "-P", "-m", "booksan.supervisor.heartbeat"]
 #: The exit code of a container whose first process got SIGKILL.
 KILLED = 137
 
@@ -50,26 +53,38 @@ def main(arguments: Sequence[str]) -> int:
     try:
         engine = docker.from_env(timeout=_ASK_SECONDS)
         try:
-            revive(engine, arguments[0], if_killed=IF_KILLED in arguments[1:])
+            return revive(engine, arguments[0], if_killed=IF_KILLED in arguments[1:])
         finally:
             engine.close()
     except (docker.errors.DockerException, RequestException, BooksanError) as error:
         log("revival", f"cannot start {arguments[0]} again: {error}")
         return 1
-    return 0
 
 
-def revive(engine: Any, service: str, *, if_killed: bool = False) -> None:
+def revive(engine: Any, service: str, *, if_killed: bool = False) -> int:
     container = _container(engine, _project(engine), service)
     state = container.attrs["State"]
     reason = why_not_killed(state) if if_killed else why_not(state, time.time())
     if reason is not None:
         log("revival", f"leaves {service}: {reason}")
-        return
+        return 0
+    if state["Status"] == "running" and _is_at_work(container):
+        return EXIT_AT_WORK
     if state["Status"] in ("running", "paused"):
         _end(container, state["Status"])
     container.start()
     log("revival", f"started {service} again, container {container.short_id}")
+    return 0
+
+
+def _is_at_work(container: Any) -> bool:
+    from docker.errors import APIError
+
+    try:
+        return bool(container.exec_run(_HEARTBEAT).exit_code == 0)
+    except APIError as error:
+        log("revival", f"cannot ask the container for its heartbeat: {error}")
+        return False
 
 
 def why_not(state: Mapping[str, Any], now: float) -> str | None:

@@ -1,9 +1,12 @@
 """Bringing back whole hosts, without ever blocking the leader's loop.
 
 A revival is a process of its own that the loop starts and reaps. It may be done twice, by two
-leaders of a partition: whoever revives takes a lock, looks again, and kills before it starts.
+leaders of a partition: whoever revives takes a lock, looks again, and kills before it starts. How
+often a host was revived outlives the leader, or two hosts that each believe the other dead would
+never come to rest.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -15,9 +18,14 @@ from typing import Protocol
 
 from booksan.supervisor.config import ElectionConfig, Revival
 from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, log
+from booksan.supervisor.states import EXIT_AT_WORK
+from booksan.supervisor.status import write_json
 
 #: Said to a revival: only a container that was killed is started, and none is killed.
 IF_KILLED = "if-killed"
+
+#: In the leader's data directory: when each host may be revived next.
+MEMORY_FILE = "revivals.json"
 
 #: Of a host in a container: what its revivals of others said.
 REVIVAL_LOG = "revival.log"
@@ -59,11 +67,54 @@ class Patience:
         self.pause = min(self.pause * 2, COOLDOWN[1])
         return True
 
+    def leave(self, now: float) -> None:
+        """It was not dead at all. Should it die now, that is a first death."""
+        self.due, self.pause = now + COOLDOWN[0], COOLDOWN[0]
+
     def missed(self, now: float) -> None:
         """It does not answer any more. Only some time of health makes this a first death."""
         if self.back is not None and now - self.back >= HEALTHY_SECONDS:
             self.due, self.pause = 0.0, COOLDOWN[0]
         self.back = None
+
+
+class RevivalMemory:
+    """A file with the patience for each host, in wall-clock time: monotonic time ends with the
+    machine's."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> dict[str, Patience]:
+        now, wall = time.monotonic(), time.time()
+        try:
+            found = json.loads(self._path.read_text(encoding="utf-8"))
+            kept = {
+                str(host): (float(one["due"]), float(one["pause"])) for host, one in found.items()
+            }
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            log("host", f"{self._path} cannot be read, and begins anew: {error}")
+            return {}
+        first, longest = COOLDOWN
+        return {
+            # A clock that was put back must not make anybody wait for longer than ever.
+            host: Patience(now + min(due - wall, pause), min(max(pause, first), longest))
+            for host, (due, pause) in kept.items()
+            if wall - due < longest
+        }
+
+    def write(self, patience: Mapping[str, Patience]) -> None:
+        ahead = time.time() - time.monotonic()
+        kept = {
+            host: {"due": one.due + ahead, "pause": one.pause} for host, one in patience.items()
+        }
+        try:
+            write_json(self._path, kept)
+        except OSError as error:
+            # Reviving is worth more than remembering it.
+            log("host", f"{self._path} cannot be written: {error.strerror}")
 
 
 class NoReviver:
@@ -94,26 +145,37 @@ class CommandReviver:
     commands: Mapping[str, list[str]]
     #: Where the output of each goes.
     logs: Mapping[str, Path]
+    memory: RevivalMemory
     running: dict[int, str] = field(default_factory=dict)
-    patience: dict[str, Patience] = field(default_factory=dict)
     stopped: bool = False
+    #: Hosts that the log says something about already, until they answer again.
+    told: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.patience = self.memory.read()
 
     def revive(self, host: str) -> None:
         if self.stopped or host in self.running.values():
+            return
+        if host not in self.commands:
+            self._cannot(host)
             return
         now, patience = time.monotonic(), self.patience.setdefault(host, Patience())
         patience.missed(now)
         if not patience.spend(now):
             return
+        self.memory.write(self.patience)
         try:
             pid = self._start(host)
         except OSError as error:
             log("host", f"cannot revive {host}: {error}")
             return
         self.running[pid] = host
-        log("host", f"revives {host}, pid {pid}")
+        if host not in self.told:
+            log("host", f"revives {host}, pid {pid}")
 
     def returned(self, host: str) -> None:
+        self.told.discard(host)
         found = self.patience.get(host)
         if found is not None:
             found.back = time.monotonic()
@@ -122,9 +184,27 @@ class CommandReviver:
         host = self.running.pop(pid, None)
         if host is None:
             return False
-        if code != 0:
+        if code == EXIT_AT_WORK:
+            self._leave(host)
+        elif code != 0:
             log("host", f"the revival of {host} ended with code {code}; see {self.logs[host]}")
         return True
+
+    def _cannot(self, host: str) -> None:
+        if host not in self.told:
+            self.told.add(host)
+            log("host", f"cannot revive {host}: start it again by hand")
+
+    def _leave(self, host: str) -> None:
+        self.patience[host].leave(time.monotonic())
+        self.memory.write(self.patience)
+        if host not in self.told:
+            self.told.add(host)
+            log(
+                "host",
+                f"{host} does not answer datagrams, but its supervisor is at work: another "
+                "secret, another version, or UDP between the hosts is blocked; it is left alone",
+            )
 
     def stop(self) -> None:
         self.stopped = True
@@ -147,12 +227,13 @@ class CommandReviver:
         return process.pid
 
 
-def process_reviver(data_dirs: Mapping[str, str]) -> CommandReviver:
+def process_reviver(data_dirs: Mapping[str, str], data_dir: Path) -> CommandReviver:
     """For hosts on this machine: their supervisors are started again in their directories."""
     revive = [sys.executable, "-P", "-m", "booksan.supervisor.revive"]
     return CommandReviver(
-        {host: [*revive, data_dir] for host, data_dir in data_dirs.items()},
-        {host: Path(data_dir) / LOGS / SUPERVISOR_LOG for host, data_dir in data_dirs.items()},
+        {host: [*revive, theirs] for host, theirs in data_dirs.items()},
+        {host: Path(theirs) / LOGS / SUPERVISOR_LOG for host, theirs in data_dirs.items()},
+        RevivalMemory(data_dir / MEMORY_FILE),
     )
 
 
@@ -165,7 +246,8 @@ def docker_reviver(
     commands = {host: [*revive, service] for host, service in services.items()}
     if broker is not None:
         commands[broker] = [*revive, broker, IF_KILLED]
-    return CommandReviver(commands, dict.fromkeys(commands, data_dir / LOGS / REVIVAL_LOG))
+    logs = dict.fromkeys(commands, data_dir / LOGS / REVIVAL_LOG)
+    return CommandReviver(commands, logs, RevivalMemory(data_dir / MEMORY_FILE))
 
 
 def make_reviver(config: ElectionConfig, data_dir: Path) -> Reviver:
@@ -173,4 +255,4 @@ def make_reviver(config: ElectionConfig, data_dir: Path) -> Reviver:
         return NoReviver()
     if config.by is Revival.DOCKER:
         return docker_reviver(config.revival, config.broker[0] if config.broker else None, data_dir)
-    return process_reviver(config.revival)
+    return process_reviver(config.revival, data_dir)

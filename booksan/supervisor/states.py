@@ -23,5 +23,8 @@ class WorkerState(StrEnum):
 #: A worker broke too often: the supervisor gave up.
 EXIT_GAVE_UP = 70
 
+#: Of a revival: the host is not dead at all.
+EXIT_AT_WORK = 71
+
 #: The data directory belongs to another supervisor, or workers of an earlier one still live.
 EXIT_LOCKED = 75

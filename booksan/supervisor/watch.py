@@ -56,9 +56,7 @@ class Watch:
         if limit and worker.figures and worker.figures.memory > limit:
             size = f"{worker.figures.memory / 1e6:.0f} MB, {limit / 1e6:.0f} allowed"
             log(worker.name, f"too large ({size}), is drained, pid {worker.pid}")
-            worker.enter(WorkerState.DRAINING)
-            worker.kill_at = now + self._config.drain_timeout
-            worker.signal(signal.SIGTERM)
+            worker.drain(now + self._config.drain_timeout)
 
     def _kill_undrained(self, now: float) -> None:
         for worker in self._workers:

@@ -75,6 +75,12 @@ class Worker:
         if self.pid is not None:
             os.kill(self.pid, signum)
 
+    def drain(self, kill_at: float | None = None) -> None:
+        """Ask it to end; `kill_at`: when it is killed if it has not, while it drains alone."""
+        self.kill_at = kill_at
+        self.enter(WorkerState.DRAINING)
+        self.signal(signal.SIGTERM)
+
     def ended(self, state: WorkerState) -> None:
         self.pid = None
         self.figures = None

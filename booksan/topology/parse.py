@@ -18,7 +18,7 @@ _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _ADDRESS = re.compile(r"(\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]+)):(?P<port>[0-9]{1,5})")
 
 #: What hosts on one machine share lies beside their data directories, which have their names.
-RESERVED = frozenset({"spool", "secret"})
+RESERVED = frozenset({"spool", "secret", "members"})
 
 #: The gateway's limits, with the least that makes sense. An idle time of 0 means never.
 LIMITS: Mapping[str, float] = {

@@ -34,9 +34,9 @@ IDLE_SECONDS = 5.0
 #: work already, are not kept waiting.
 WARM_UP_LOOK = 0.02
 WARM_UP_LOCK = "warm-up.lock"
-#: Seconds that another owner of the queue gets to go: a broker notices the loss of a whole machine
-#: only by missing heartbeats.
-OWNER_SECONDS = 45.0
+#: Seconds that another owner of the queue gets to go before it is told of as a mistake: a broker
+#: notices the loss of a whole machine only by missing heartbeats, after two or three of 15 s.
+OWNER_SECONDS = 90.0
 #: Files of an open database: itself, its log, and their index.
 FILES_OF_SESSION = 3
 #: What else a worker has open: queues, its own database, logs, and files for a moment.
@@ -73,25 +73,28 @@ class Life:
             except Exception as error:
                 if not is_environment(error):
                     raise
-                self._check_owner(error)
-                log.warning("waits: %s", error)
+                self._tell(error)
                 beat()
                 time.sleep(pause)
                 pause = min(pause * 2, longest)
             first = False
 
-    def _check_owner(self, error: Exception) -> None:
-        """A queue that stays busy has another owner, for good: then this worker has no place."""
+    def _tell(self, error: Exception) -> None:
+        """Why nothing moves. A queue that stays busy seems to have another owner; still the worker
+        waits, for the other shards of its host must not end with it, and the other may yet go."""
+        log.warning("waits: %s", error)
         if not isinstance(error, QueueBusy):
             self._busy_since = None
             return
         now = time.monotonic()
         self._busy_since = self._busy_since or now
         if now - self._busy_since >= self.owner_seconds:
-            raise UsageError(
-                f"another process works as {self.stage}.{self.shard}: {error}; a shard has one "
-                "owner, so stop the other host or leave the shard to it"
-            ) from error
+            log.error(
+                "another process works as %s.%s, and this one waits until it is gone; a shard has "
+                "one owner, so stop the other host or leave the shard to it",
+                self.stage,
+                self.shard,
+            )
 
     def _work(self, *, suspicious: bool) -> None:
         settings = Settings.from_environment()

@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from booksan_client.caller import Caller
 from booksan_client.dataset import Dataset, ParamValue
-from booksan_client.errors import ServerError
+from booksan_client.errors import Refused, ServerError
 from booksan_client.status import Status
 from booksan_client.wire import READ_TIMEOUT, Reply, Request, Sink
 
@@ -72,7 +72,8 @@ class Api:
 class ClientApi:
     """What a client asks about its own run, with its secret; the operator needs none.
 
-    The ticket says where the run's home is, whatever became of the topology since it began.
+    The ticket says where the run's home is, whatever became of the topology since it began. One
+    that is refused was signed before the cluster changed its secret: the present one is asked for.
     """
 
     def __init__(
@@ -86,8 +87,11 @@ class ClientApi:
 
     @property
     def _headers(self) -> dict[str, str]:
-        secret = {"Booksan-Secret": self._secret} if self._secret else {}
-        return secret | ({"Booksan-Ticket": self.ticket} if self.ticket else {})
+        return self._proof | ({"Booksan-Ticket": self.ticket} if self.ticket else {})
+
+    @property
+    def _proof(self) -> dict[str, str]:
+        return {"Booksan-Secret": self._secret} if self._secret else {}
 
     def apart(self) -> "ClientApi":
         """The same calls over connections of their own, which can be closed alone."""
@@ -123,19 +127,23 @@ class ClientApi:
     ) -> Taken:
         headers = {
             "Content-Type": "text/csv",
-            "Booksan-Permit": permit,
             **({"Content-Encoding": encoding} if encoding else {}),
         }
         path = f"{self._base}/sources/{quote(source, safe='')}/batches/{number}"
-        request = Request("PUT", path, {**self._headers, **headers}, data)
-        return _made(
-            self.caller.call(request),
-            lambda found: Taken(int(found["rows"]), int(found["rejected"])),
+        reply = self._permitted(
+            source, permit, lambda signed: Request("PUT", path, {**headers, **signed}, data)
         )
+        return _made(reply, lambda found: Taken(int(found["rows"]), int(found["rejected"])))
 
     def end(self, source: str, batches: int, *, permit: str) -> None:
         path = f"{self._base}/sources/{quote(source, safe='')}/end"
-        self._call("POST", path, {"batches": batches}, {"Booksan-Permit": permit})
+        headers = {"Content-Type": "application/json"}
+        body = json.dumps({"batches": batches}).encode()
+        self._permitted(
+            source,
+            permit,
+            lambda signed: Request("POST", path, {**headers, **signed}, body, READ_TIMEOUT),
+        )
 
     def status(self, *, seen: str | None = None, wait: float = 0.0, stages: bool = False) -> Status:
         """With `seen` only when the version differs, or when `wait` seconds are over."""
@@ -170,21 +178,51 @@ class ClientApi:
         return _made(reply, lambda found: str(found["how"]))
 
     def _stream(self, path: str, sink: Callable[[], Sink]) -> None:
-        self.caller.call(Request("GET", path, self._headers), sink)
+        self._send(lambda: Request("GET", path, self._headers), sink)
 
-    def _call(
-        self,
-        method: str,
-        path: str,
-        document: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Reply:
-        sent = {**self._headers, **(headers or {})}
-        body = None
+    def _call(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Reply:
+        headers, body = {}, None
         if document is not None:
-            sent["Content-Type"] = "application/json"
+            headers["Content-Type"] = "application/json"
             body = json.dumps(document).encode()
-        return self.caller.call(Request(method, path, sent, body, READ_TIMEOUT))
+        return self._send(
+            lambda: Request(method, path, {**self._headers, **headers}, body, READ_TIMEOUT)
+        )
+
+    def _send(self, make: Callable[[], Request], sink: Callable[[], Sink] | None = None) -> Reply:
+        try:
+            return self.caller.call(make(), sink)
+        except Refused as error:
+            if error.code != "wrong_ticket" or self.ticket is None:
+                raise
+        self._renew()
+        return self.caller.call(make(), sink)
+
+    def _permitted(
+        self, source: str, permit: str, make: Callable[[Mapping[str, str]], Request]
+    ) -> Reply:
+        """A permit that was given and is not taken is of an earlier secret too."""
+        try:
+            return self.caller.call(make({**self._headers, "Booksan-Permit": permit}))
+        except Refused as error:
+            if error.code not in ("wrong_ticket", "not_yet"):
+                raise
+            renewed = self._renew().permits.get(source)
+            if renewed is None:
+                raise
+        return self.caller.call(make({**self._headers, "Booksan-Permit": renewed}))
+
+    def _renew(self) -> Status:
+        """Ticket and permits as the home signs them now."""
+        request = Request("GET", self._base, self._proof, None, READ_TIMEOUT)
+        status = _made(self.caller.call(request), Status.from_json)
+        self.ticket = status.ticket
+        return status
+
+
+def spec_in(ticket: str) -> str:
+    """What a ticket says of the run, without the signature, which changes with the secret."""
+    return ticket.partition(".")[0]
 
 
 def _page(found: Any) -> Page:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from booksan_client.api import Api, ClientApi
+from booksan_client.api import Api, ClientApi, spec_in
 from booksan_client.collect import AnswerDisplay, Collector, Summary, words_for_rows
 from booksan_client.cutter import BATCH_BYTES, BATCH_LINES
 from booksan_client.dataset import Dataset, ParamValue
@@ -104,7 +104,7 @@ class Submission:
         status, begun = self.api.create(self.plan.dataset.name, self.plan.params, columns)
         known = self.state.ticket
         # That it was begun just now may have been the answer to a try that nobody heard of.
-        if known is not None and (begun or status.ticket != known):
+        if known is not None and (begun or spec_in(status.ticket) != spec_in(known)):
             self.display.note("the server has lost the run; sending everything again")
             self.directory.forget_journals()
         self.state.ticket = status.ticket

@@ -29,7 +29,9 @@ KEPT = frozenset(
         "host.lock",
         "queues-address",
         "revival.lock",
+        "revivals.json",
         "secret",
+        "secret-also",
         "workers.lock",
     }
 )

@@ -71,7 +71,7 @@ def test_clients_at_once_get_their_own_answers_while_workers_are_killed(tmp_path
     secret = load_secret(tmp_path)
     samples = [sample(seed, books=60, reviews=80, dirty=seed % 2 == 1) for seed in range(4)]
     with Host(tmp_path, {"POLARS_MAX_THREADS": "1"}) as host, Spool(tmp_path) as transport:
-        gateway = Gateway(transport, secret)
+        gateway = Gateway(transport, (secret,))
         all_clients = [
             Client(tmp_path, gateway, data, f"client-{number}")
             for number, data in enumerate(samples)

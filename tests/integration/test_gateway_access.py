@@ -147,7 +147,7 @@ def test_the_operator_sees_and_cancels_but_does_not_upload(
 def test_only_gateways_of_the_cluster_ask_inside(
     alpha: Running, client: HttpClient, stranger: httpx.Client
 ) -> None:
-    word = Access("", "", load_secret(alpha.root)).cluster
+    word = Access("", "", (load_secret(alpha.root),)).cluster
     for path in ("/internal/v1/clients", "/internal/v1/progress/mine"):
         assert error_of(stranger.get(path)) == (401, "no_token")
         assert error_of(stranger.get(path, headers=OPERATOR)) == (403, "not_gateway")

@@ -21,6 +21,7 @@ from booksan.supervisor.config import read_config
 from booksan.supervisor.revive import _why_not
 from booksan.supervisor.states import EXIT_CANNOT_START, HostState
 from booksan.supervisor.status import HostStatus, write_status
+from booksan.tickets import load_keys
 from booksan.topology.files import load_topology
 from tests.acceptance.command import Place, wait_until
 from tests.integration.hosts import command, place_for_hosts, read_json
@@ -38,7 +39,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The user's state directory of this process."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name in ("QUEUES", "TOKEN", "TOKEN_FILE", "SECRET_FILE"):
+    for name in ("QUEUES", "TOKEN", "TOKEN_FILE", "SECRET", "SECRET_FILE", "SECRET_ALSO"):
         monkeypatch.delenv(f"BOOKSAN_{name}", raising=False)
     return tmp_path / "state" / "booksan"
 
@@ -278,6 +279,30 @@ def test_another_secret_is_refused_while_clients_have_tickets_of_the_old_one(
     database_path(setup.data_dir, "c1", "q3-join", 0).unlink()
     prepare(other)
     assert (setup.data_dir / "secret").read_bytes() == secret.read_bytes()
+
+
+def test_the_secret_is_changed_in_three_steps_while_clients_are_at_work(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = "the old one of 32 characters ...", "the new one of 32 characters ..."
+
+    def start(secret: str, also: str) -> tuple[bytes, ...]:
+        monkeypatch.setenv("BOOKSAN_SECRET", secret)
+        monkeypatch.setenv("BOOKSAN_SECRET_ALSO", also)
+        setup = setup_of(stages="q3-join", gateway=False)
+        prepare(setup)
+        assert all(mode(path) == 0o600 for path in setup.data_dir.glob("secret*"))
+        return load_keys(setup.data_dir)
+
+    assert start(old, "") == (old.encode(),)
+    give_client(state / "hosts/single/q3-join")
+    assert start(old, new) == (old.encode(), new.encode())
+    assert start(new, old) == (new.encode(), old.encode())
+    assert start(new, "") == (new.encode(),)
+    with pytest.raises(UsageError, match="BOOKSAN_SECRET_ALSO_FILE"):
+        start(old, "")
+    env = {"BOOKSAN_SECRET_ALSO": new, "BOOKSAN_SECRET_ALSO_FILE": "x"}
+    assert not host_environment(env, "spool:/q").keys() & env.keys()
 
 
 def test_the_queues_of_unfinished_clients_cannot_be_changed(

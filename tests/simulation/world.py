@@ -62,7 +62,7 @@ class World:
         self.root = Path(tempfile.mkdtemp(prefix="booksan-world-", dir=SCRATCH))
         self.chance = random.Random(seed)
         self.transport = MemoryTransport(seed, repeats)
-        self.gateway = Gateway(self.transport, SECRET)
+        self.gateway = Gateway(self.transport, (SECRET,))
         self.crashes = set(crashes)
         self.hits: Counter[tuple[str, str]] = Counter()
         self.deaths = 0

@@ -73,6 +73,8 @@ class Run:
     waits: bool = False
     #: A run that is begun anew has another ticket.
     number: int = field(default_factory=itertools.count().__next__)
+    #: What ticket and permits are signed with.
+    key: str = "key"
 
     def source(self, name: str) -> dict[str, Any]:
         have, length = self.batches.get(name, {}), self.ends.get(name)
@@ -101,8 +103,12 @@ class Run:
             "state": "uploading" if state == "working" and uploading else state,
             "failed": self.failed,
             "expires": 2**31,
-            "ticket": f"ticket {self.number} of {id}",
-            "permits": {"nests": "n"} | ({"eggs": "e"} if sources["nests"]["complete"] else {}),
+            "ticket": f"ticket {self.number} of {id}.{self.key}",
+            "permits": {
+                name: f"{name}.{self.key}"
+                for name, given in (("nests", True), ("eggs", sources["nests"]["complete"]))
+                if given
+            },
             "sources": sources,
             "answers": {"q1": {"rows": 2, "complete": done}},
         }

@@ -181,7 +181,9 @@ def test_every_request_carries_the_ticket_and_the_secret_that_nobody_else_may_re
     for seen in user.gateway.puts:
         assert seen.headers["booksan-secret"] == secret
         assert seen.headers["booksan-ticket"] == user.run.status(user.id)["ticket"]
-        assert seen.headers["booksan-permit"] == ("e" if "/eggs/" in seen.path else "n")
+        assert seen.headers["booksan-permit"] == (
+            "eggs.key" if "/eggs/" in seen.path else "nests.key"
+        )
     ended = user.submit()
     assert secret not in ended.out + ended.err
 
@@ -557,3 +559,43 @@ def test_known_clients_are_those_of_this_user(user: User, monkeypatch: pytest.Mo
     monkeypatch.setenv("XDG_STATE_HOME", str(user.state))
     assert [state.id for _, state in known_clients()] == ["mine"]
     assert user.call("status").out.count("mine") == 1
+
+
+def test_a_client_goes_on_when_the_cluster_drops_the_secret_that_signed_its_ticket(
+    user: User,
+) -> None:
+    puts: list[str] = []
+
+    def fault(seen: Seen) -> Answer | None:
+        if seen.method == "PUT":
+            puts.append(seen.path)
+        run = next(iter(user.gateway.runs.values()), None)
+        if run is not None and len(puts) == 10:
+            run.key = "new"
+        headers = {name.lower(): value for name, value in seen.headers.items()}
+        for name, status, code in [
+            ("booksan-ticket", 403, "wrong_ticket"),
+            ("booksan-permit", 409, "not_yet"),
+        ]:
+            if run is not None and name in headers and not headers[name].endswith(run.key):
+                return error(status, code)
+        return None
+
+    user.gateway.fault = fault
+    ended = user.submit("--json")
+    assert ended.code == 0, ended.err
+    user.check_answers()
+    assert "lost" not in ended.err
+    assert user.run.key == "new"
+
+
+def test_a_ticket_that_is_signed_anew_is_not_another_run(user: User) -> None:
+    ended = user.submit("--detach")
+    assert ended.code == 0, ended.err
+    user.run.key = "new"
+    sent = [seen.path for seen in user.gateway.seen if seen.method == "PUT"]
+    ended = user.submit()
+    assert ended.code == 0, ended.err
+    assert "lost" not in ended.err
+    user.check_answers()
+    assert [seen.path for seen in user.gateway.seen if seen.method == "PUT"] == sent

@@ -106,14 +106,14 @@ def test_a_directory_of_ours_alone_is_fine_and_one_for_all_is_not(tmp_path: Path
 
 def test_free_ports_are_fine_and_taken_ones_are_named(free_single: Topology) -> None:
     host = free_single.hosts["single"]
-    assert levels(network.check_hosts(free_single)) == {"host single": Level.OK}
+    assert levels(network.check_hosts(free_single.hosts.values())) == {"host single": Level.OK}
     with socket.socket() as other:
         other.bind(("127.0.0.1", host.gateway.port))
         other.listen()
         # Whatever it is, it is no gateway: it hangs up.
         accept = threading.Thread(target=lambda: other.accept()[0].close())
         accept.start()
-        (finding,) = network.check_hosts(free_single)
+        (finding,) = network.check_hosts(free_single.hosts.values())
         accept.join()
     assert finding.level is Level.FAIL
     assert str(host.gateway) in finding.found
@@ -122,12 +122,14 @@ def test_free_ports_are_fine_and_taken_ones_are_named(free_single: Topology) -> 
 def test_a_host_that_runs_is_no_trouble_and_its_clock_is_compared(free_single: Topology) -> None:
     port = free_single.hosts["single"].gateway.port
     with gateway(port, "single"):
-        assert levels(network.check_hosts(free_single)) == {"host single": Level.OK}
+        assert levels(network.check_hosts(free_single.hosts.values())) == {"host single": Level.OK}
     with gateway(port, "single", date="Thu, 01 Jan 2026 00:00:00 GMT"):
-        found = levels(network.check_hosts(free_single))
+        found = levels(network.check_hosts(free_single.hosts.values()))
     assert found == {"host single": Level.OK, "clock of single": Level.WARN}
     with gateway(port, "another"):
-        assert levels(network.check_hosts(free_single)) == {"host single": Level.FAIL}
+        assert levels(network.check_hosts(free_single.hosts.values())) == {
+            "host single": Level.FAIL
+        }
 
 
 def test_a_host_on_another_machine_is_left_to_the_doctor_there() -> None:
@@ -152,7 +154,7 @@ def test_the_exit_code_tells_whether_anything_failed(
     state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What else runs on this machine is not the matter here.
-    monkeypatch.setattr(command, "check_hosts", lambda topology: iter(()))
+    monkeypatch.setattr(command, "check_hosts", lambda hosts: iter(()))
     assert command.doctor_command("single", None, as_json=True) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["ok"] is True

@@ -1,5 +1,6 @@
 """What is forged, foreign, malformed or replayed is ignored; what is on disk survives."""
 
+import hmac
 import os
 import random
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from booksan.errors import StateError, UsageError
-from booksan.supervisor.election.datagram import SIZE, Codec
+from booksan.supervisor.election.datagram import LONGEST, SIZE, Codec
 from booksan.supervisor.election.guard import Guard, Stamp
 from booksan.supervisor.election.memory import ELECTION_FILE, Memory
 from booksan.supervisor.election.messages import Kind, Message, Term
@@ -22,14 +23,14 @@ STAMP = Stamp(1_700_000_000_000, 9, 8)
 @pytest.mark.parametrize("kind", Kind)
 def test_a_datagram_is_small_and_comes_back_as_it_was(kind: Kind) -> None:
     message = MESSAGE._replace(kind=kind)
-    data = Codec(1, b"secret").encode(2, message, STAMP)
+    data = Codec(1, (b"secret",)).encode(2, message, STAMP)
     assert len(data) == SIZE < 1000
-    assert Codec(2, b"secret").decode(data) == (message, STAMP)
+    assert Codec(2, (b"secret",)).decode(data) == (message, STAMP)
 
 
 def test_any_changed_byte_makes_a_datagram_void() -> None:
-    data = Codec(1, b"secret").encode(2, MESSAGE, STAMP)
-    receiver = Codec(2, b"secret")
+    data = Codec(1, (b"secret",)).encode(2, MESSAGE, STAMP)
+    receiver = Codec(2, (b"secret",))
     for position in range(len(data)):
         changed = bytearray(data)
         changed[position] ^= 1 << position % 8
@@ -37,16 +38,44 @@ def test_any_changed_byte_makes_a_datagram_void() -> None:
 
 
 def test_what_is_for_others_or_of_others_is_void() -> None:
-    data = Codec(1, b"secret").encode(2, MESSAGE, STAMP)
-    assert Codec(3, b"secret").decode(data) is None
-    assert Codec(2, b"another cluster").decode(data) is None
-    own = Codec(2, b"secret").encode(2, MESSAGE._replace(sender=2), STAMP)
-    assert Codec(2, b"secret").decode(own) is None
+    data = Codec(1, (b"secret",)).encode(2, MESSAGE, STAMP)
+    assert Codec(3, (b"secret",)).decode(data) is None
+    assert Codec(2, (b"another cluster",)).decode(data) is None
+    own = Codec(2, (b"secret",)).encode(2, MESSAGE._replace(sender=2), STAMP)
+    assert Codec(2, (b"secret",)).decode(own) is None
+
+
+def test_while_the_secret_is_changed_hosts_with_either_hear_each_other() -> None:
+    old, first, second, new = (b"old",), (b"old", b"new"), (b"new", b"old"), (b"new",)
+    # The steps that two hosts can be at together, when one is changed after the other.
+    for one, other in [(old, first), (first, first), (first, second), (second, new)]:
+        for mine, yours in [(one, other), (other, one)]:
+            data = Codec(1, mine).encode(2, MESSAGE, STAMP)
+            assert Codec(2, yours).decode(data) == (MESSAGE, STAMP)
+    assert Codec(2, new).decode(Codec(1, old).encode(2, MESSAGE, STAMP)) is None
+    assert Codec(2, second).decode(Codec(1, (b"third",)).encode(2, MESSAGE, STAMP)) is None
+
+
+def later_version(version: int, more: bytes) -> bytes:
+    """As a host of a later version would say it, with fields that nobody knows yet."""
+    body = bytearray(Codec(1, (b"secret",)).encode(2, MESSAGE, STAMP)[:-32]) + more
+    body[4] = version
+    key = hmac.digest(b"secret", b"booksan election", "sha256")
+    return bytes(body) + hmac.digest(key, bytes(body), "sha256")
+
+
+def test_a_later_version_is_understood_as_far_as_it_is_known() -> None:
+    receiver = Codec(2, (b"secret",))
+    assert receiver.decode(later_version(1, b"")) == (MESSAGE, STAMP)
+    assert receiver.decode(later_version(2, b"new field")) == (MESSAGE, STAMP)
+    assert receiver.decode(later_version(128, b"")) is None
+    assert receiver.decode(later_version(0, b"")) is None
+    assert receiver.decode(later_version(2, bytes(LONGEST - SIZE + 1))) is None
 
 
 def test_noise_is_void() -> None:
     rng = random.Random(1)
-    receiver = Codec(2, b"secret")
+    receiver = Codec(2, (b"secret",))
     for length in [0, 1, SIZE - 1, SIZE, SIZE + 1, 1500] * 20:
         assert receiver.decode(rng.randbytes(length)) is None
 

@@ -38,7 +38,7 @@ def make(tmp_path: Path, addresses: dict[int, Address]) -> Iterator[Maker]:
         data_dir = tmp_path / str(host)
         data_dir.mkdir(exist_ok=True)
         peers = {number: one for number, one in addresses.items() if number != host}
-        shells.append(ElectionShell(host, addresses[host], peers, secret, data_dir))
+        shells.append(ElectionShell(host, addresses[host], peers, (secret,), data_dir))
         return shells[-1]
 
     yield make

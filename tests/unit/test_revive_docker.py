@@ -20,6 +20,7 @@ from booksan.supervisor.config import (
 )
 from booksan.supervisor.revive_docker import YOUNG, revive, why_not, why_not_killed
 from booksan.supervisor.reviver import CommandReviver, NoReviver, make_reviver
+from booksan.supervisor.states import EXIT_AT_WORK
 from booksan.supervisor.status import write_json
 
 STARTED = "2026-01-02T03:04:05.123456789Z"
@@ -76,6 +77,17 @@ class Container:
     labels: dict[str, str] = field(default_factory=dict)
     short_id: str = "abc"
     acts: list[str] = field(default_factory=list)
+    #: Of the question for its heartbeat.
+    code: int = 1
+
+    def exec_run(self, command: list[str]) -> "Container":
+        assert command[-1] == "booksan.supervisor.heartbeat"
+        self.acts.append("ask")
+        return self
+
+    @property
+    def exit_code(self) -> int:
+        return self.code
 
     def kill(self) -> None:
         self.acts.append("kill")
@@ -109,25 +121,49 @@ class Engine:
     containers: Containers
 
 
-@pytest.mark.parametrize(
-    ("status", "acts"),
-    [
-        ("exited", ["start"]),
-        ("running", ["kill", "wait", "start"]),
-        ("created", []),
-    ],
-)
-def test_a_host_is_killed_before_it_is_started(
-    status: str, acts: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # The library need not be there.
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library need not be there."""
     monkeypatch.setitem(sys.modules, "docker", type(sys)("docker"))
     errors: Any = type(sys)("docker.errors")
     errors.APIError = RuntimeError
     monkeypatch.setitem(sys.modules, "docker.errors", errors)
+
+
+@pytest.mark.usefixtures("library")
+def test_a_container_whose_supervisor_is_only_deaf_is_left_alone() -> None:
+    state = {"Status": "running", "StartedAt": STARTED}
+    container = Container({"State": state}, code=0)
+    assert revive(Engine(Containers(container)), "beta") == EXIT_AT_WORK
+    assert container.acts == ["ask"]
+
+
+@pytest.mark.usefixtures("library")
+def test_a_container_that_cannot_be_asked_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(self: Container, command: list[str]) -> Container:
+        raise RuntimeError("no such exec")
+
+    monkeypatch.setattr(Container, "exec_run", refuse)
+    container = Container({"State": {"Status": "running", "StartedAt": STARTED}})
+    assert revive(Engine(Containers(container)), "beta") == 0
+    assert container.acts == ["kill", "wait", "start"]
+
+
+@pytest.mark.parametrize(
+    ("status", "acts"),
+    [
+        ("exited", ["start"]),
+        ("running", ["ask", "kill", "wait", "start"]),
+        ("created", []),
+    ],
+)
+@pytest.mark.usefixtures("library")
+def test_a_host_is_killed_before_it_is_started(status: str, acts: list[str]) -> None:
     container = Container({"State": {"Status": status, "ExitCode": 137, "StartedAt": STARTED}})
     engine = Engine(Containers(container))
-    revive(engine, "beta")
+    assert revive(engine, "beta") == 0
     assert container.acts == acts
     assert "com.docker.compose.project=books" in engine.containers.asked
     assert "com.docker.compose.service=beta" in engine.containers.asked

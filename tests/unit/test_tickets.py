@@ -12,17 +12,26 @@ from hypothesis import strategies as st
 
 from booksan.errors import UsageError
 from booksan.spec import Spec
-from booksan.tickets import check_permit, load_secret, open_ticket, sign_permit, sign_ticket
+from booksan.tickets import (
+    SECRET_ALSO_FILE,
+    check_permit,
+    load_keys,
+    load_secret,
+    open_ticket,
+    sign_permit,
+    sign_ticket,
+)
 from tests.unit.test_spec import make_spec
 
 SECRET = bytes(range(32))
+KEYS = (SECRET,)
 OTHER = bytes(32)
 printable = st.text(st.characters(min_codepoint=32, exclude_categories=["Cs"]))
 
 
 def test_a_ticket_opens_to_the_spec_it_was_signed_for() -> None:
     spec = make_spec(columns={"books": ("Titel", "Größe", "題名")})
-    assert open_ticket(SECRET, sign_ticket(SECRET, spec)) == spec
+    assert open_ticket(KEYS, sign_ticket(SECRET, spec)) == spec
 
 
 def test_the_same_spec_gives_the_same_ticket() -> None:
@@ -33,16 +42,16 @@ def test_the_same_spec_gives_the_same_ticket() -> None:
 
 def test_a_ticket_of_another_cluster_is_refused() -> None:
     with pytest.raises(UsageError, match="not signed by this cluster"):
-        open_ticket(SECRET, sign_ticket(OTHER, make_spec()))
+        open_ticket(KEYS, sign_ticket(OTHER, make_spec()))
 
 
 def test_a_ticket_that_is_cut_anywhere_is_refused() -> None:
     ticket = sign_ticket(SECRET, make_spec())
     for length in range(len(ticket)):
         with pytest.raises(UsageError):
-            open_ticket(SECRET, ticket[:length])
+            open_ticket(KEYS, ticket[:length])
         with pytest.raises(UsageError):
-            open_ticket(SECRET, ticket[length + 1 :])
+            open_ticket(KEYS, ticket[length + 1 :])
 
 
 def test_a_ticket_with_one_other_character_is_refused() -> None:
@@ -51,28 +60,28 @@ def test_a_ticket_with_one_other_character_is_refused() -> None:
         for new in "A0.=é":
             if new != old:
                 with pytest.raises(UsageError):
-                    open_ticket(SECRET, ticket[:place] + new + ticket[place + 1 :])
+                    open_ticket(KEYS, ticket[:place] + new + ticket[place + 1 :])
 
 
 def test_a_forged_spec_under_an_honest_signature_is_refused() -> None:
     _, _, signature = sign_ticket(SECRET, make_spec()).partition(".")
     forged = base64.urlsafe_b64encode(make_spec(expires=2**40).json.encode()).decode()
     with pytest.raises(UsageError):
-        open_ticket(SECRET, f"{forged}.{signature}")
+        open_ticket(KEYS, f"{forged}.{signature}")
 
 
 @settings(deadline=None, max_examples=50)
 @given(ticket=printable)
 def test_any_other_text_is_no_ticket(ticket: str) -> None:
     with pytest.raises(UsageError):
-        open_ticket(SECRET, ticket)
+        open_ticket(KEYS, ticket)
 
 
 def test_a_permit_opens_its_own_source_only() -> None:
     spec = make_spec()
-    check_permit(SECRET, spec, "reviews", sign_permit(SECRET, spec, "reviews"))
+    check_permit(KEYS, spec, "reviews", sign_permit(SECRET, spec, "reviews"))
     with pytest.raises(UsageError, match="'reviews' are not taken yet"):
-        check_permit(SECRET, spec, "reviews", sign_permit(SECRET, spec, "books"))
+        check_permit(KEYS, spec, "reviews", sign_permit(SECRET, spec, "books"))
 
 
 @pytest.mark.parametrize(
@@ -87,13 +96,13 @@ def test_a_permit_opens_its_own_source_only() -> None:
 def test_a_permit_of_another_run_is_refused(other: Spec) -> None:
     permit = sign_permit(SECRET, other, "reviews")
     with pytest.raises(UsageError):
-        check_permit(SECRET, make_spec(), "reviews", permit)
+        check_permit(KEYS, make_spec(), "reviews", permit)
 
 
 def test_a_permit_of_another_cluster_is_refused() -> None:
     permit = sign_permit(OTHER, make_spec(), "reviews")
     with pytest.raises(UsageError):
-        check_permit(SECRET, make_spec(), "reviews", permit)
+        check_permit(KEYS, make_spec(), "reviews", permit)
 
 
 def test_no_permit_and_a_cut_permit_are_refused() -> None:
@@ -101,7 +110,7 @@ def test_no_permit_and_a_cut_permit_are_refused() -> None:
     permit = sign_permit(SECRET, spec, "reviews")
     for wrong in (None, "", permit[:-1], permit[1:], permit + "0", permit.upper(), "é"):
         with pytest.raises(UsageError):
-            check_permit(SECRET, spec, "reviews", wrong)
+            check_permit(KEYS, spec, "reviews", wrong)
 
 
 def test_a_signature_serves_one_purpose() -> None:
@@ -109,11 +118,11 @@ def test_a_signature_serves_one_purpose() -> None:
     spec = make_spec()
     payload, _, signature = sign_ticket(SECRET, spec).partition(".")
     with pytest.raises(UsageError):
-        open_ticket(SECRET, f"{payload}.{sign_permit(SECRET, spec, 'books')}")
+        open_ticket(KEYS, f"{payload}.{sign_permit(SECRET, spec, 'books')}")
     with pytest.raises(UsageError):
-        open_ticket(SECRET, f"{spec.digest}/books.{sign_permit(SECRET, spec, 'books')}")
+        open_ticket(KEYS, f"{spec.digest}/books.{sign_permit(SECRET, spec, 'books')}")
     with pytest.raises(UsageError):
-        check_permit(SECRET, spec, "books", signature)
+        check_permit(KEYS, spec, "books", signature)
 
 
 def test_the_secret_is_made_once_and_only_the_owner_reads_it(tmp_path: Path) -> None:
@@ -135,3 +144,17 @@ def test_all_who_begin_at_the_same_time_get_the_same_secret(tmp_path: Path) -> N
         secrets = set(pool.map(load_secret, [tmp_path] * 32))
     assert len(secrets) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["secret"]
+
+
+def test_the_first_key_signs_and_all_are_accepted(tmp_path: Path) -> None:
+    assert load_keys(tmp_path) == (load_secret(tmp_path),)
+    (tmp_path / SECRET_ALSO_FILE).write_bytes(OTHER)
+    assert load_keys(tmp_path) == (load_secret(tmp_path), OTHER)
+    spec = make_spec()
+    for key in (SECRET, OTHER):
+        assert open_ticket((SECRET, OTHER), sign_ticket(key, spec)) == spec
+        check_permit((SECRET, OTHER), spec, "reviews", sign_permit(key, spec, "reviews"))
+    with pytest.raises(UsageError):
+        open_ticket((SECRET,), sign_ticket(OTHER, spec))
+    with pytest.raises(UsageError):
+        check_permit((SECRET,), spec, "reviews", sign_permit(OTHER, spec, "reviews"))

@@ -11,13 +11,13 @@ Everything that arrived is handled before the clock may decide anything. Nothing
 write of a term, which is rare.
 """
 
-import secrets
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
+from secrets import randbits
 
 from booksan.errors import UsageError
 from booksan.supervisor.election.actions import (
@@ -29,7 +29,7 @@ from booksan.supervisor.election.actions import (
     Send,
     StepDown,
 )
-from booksan.supervisor.election.datagram import SIZE, Codec
+from booksan.supervisor.election.datagram import LONGEST, Codec
 from booksan.supervisor.election.guard import Guard
 from booksan.supervisor.election.machine import Election
 from booksan.supervisor.election.memory import Memory
@@ -60,7 +60,7 @@ class ElectionShell:
         host: int,
         bind: Address,
         peers: Mapping[int, Address | None],
-        secret: bytes,
+        secrets: Sequence[bytes],
         data_dir: Path,
         timing: Timing | None = None,
     ) -> None:
@@ -73,13 +73,13 @@ class ElectionShell:
         }
         self._memory = Memory(data_dir)
         self._guard = Guard(self._memory.boot)
-        self._codec = Codec(host, secret)
+        self._codec = Codec(host, secrets)
         self._timing = timing or Timing()
         self.machine = Election(
             host,
             [host, *peers],
             self._memory.term,
-            secrets.randbits(62),
+            randbits(62),
             self._timing,
             clock(),
         )
@@ -120,7 +120,7 @@ class ElectionShell:
     def _receive(self) -> Iterable[Message]:
         for _ in range(_BATCH):
             try:
-                data = self._socket.recv(SIZE + 1)
+                data = self._socket.recv(LONGEST + 1)
             except BlockingIOError:
                 return
             except OSError:

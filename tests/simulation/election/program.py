@@ -24,7 +24,7 @@ class Program:
         host = config["host"]
         bind = addresses.pop(host)
         secret = bytes.fromhex(config["secret"])
-        self._shell = ElectionShell(host, bind, addresses, secret, Path(config["data_dir"]))
+        self._shell = ElectionShell(host, bind, addresses, (secret,), Path(config["data_dir"]))
         self._followed: int | None = None
         self._leaving: float | None = None
         self._wakeup, wakeup = os.pipe()
