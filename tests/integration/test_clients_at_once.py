@@ -16,6 +16,7 @@ from booksan.home import HomeStatus, HomeView
 from booksan.inspection import clients, progress
 from booksan.spec import Spec
 from booksan.stages.books import DATASET as BOOKS
+from booksan.stages.graph import queue_name
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
 from booksan.supervisor.handle import Host
 from booksan.tickets import load_secret
@@ -36,7 +37,7 @@ class Client:
         self.view = HomeView(root, self.spec.client, self.spec.home)
         self.answers: dict[str, bytes] = {}
 
-    def run(self) -> None:
+    def run(self, before_release: Callable[[], None] = lambda: None) -> None:
         self.gateway.create(self.spec)
         for source in BOOKS.source:
             status = self.wait(partial(_has_permit, source))
@@ -51,6 +52,7 @@ class Client:
             for query in BOOKS.queries
         }
         self.view.close()
+        before_release()
         self.gateway.release(status.ticket, "done")
 
     def wait(self, ready: Callable[[HomeStatus], bool]) -> HomeStatus:
@@ -66,6 +68,12 @@ class Client:
 
 
 def test_clients_at_once_get_their_own_answers_while_workers_are_killed(tmp_path: Path) -> None:
+    """And nothing of them stays, in databases or in queues.
+
+    The queues are looked at while the workers live. A worker that was killed at the very end is
+    still starting when the last database is gone: what waits for it then (the word that a client
+    is gone, or what its last life had in hand) it takes as soon as it is there.
+    """
     workers = [WorkerSpec(stage, n) for stage, count in SHARDS.items() for n in range(count)]
     write_config(tmp_path, HostConfig(tuple(workers)))
     secret = load_secret(tmp_path)
@@ -89,10 +97,30 @@ def test_clients_at_once_get_their_own_answers_while_workers_are_killed(tmp_path
         for client in all_clients:
             assert client.answers == client.data.answers, client.spec.client
         wait_until_empty(tmp_path / "clients")
-    left = [
-        path for path in (tmp_path / "queues").rglob("*") if path.is_file() and path.stat().st_size
-    ]
-    assert left == []
+        wait_for(lambda: not waiting(transport))
+
+
+def test_what_a_stopped_worker_leaves_in_its_queue_is_dropped_by_the_next_life(
+    tmp_path: Path,
+) -> None:
+    """A stateless worker keeps nothing of a client, so its word that the client is gone may be the
+    last thing in its queue, also after everything else of the client is deleted."""
+    workers = [WorkerSpec(stage, n) for stage, count in SHARDS.items() for n in range(count)]
+    write_config(tmp_path, HostConfig(tuple(workers)))
+    client_data = sample(1, books=20, reviews=20)
+    with Spool(tmp_path) as transport:
+        with Host(tmp_path, {"POLARS_MAX_THREADS": "1"}) as host:
+            client = Client(
+                tmp_path, Gateway(transport, load_secret(tmp_path)), client_data, "client"
+            )
+            client.run(before_release=lambda: stop_worker(host, "q1-filter.1"))
+            wait_until_empty(tmp_path / "clients")
+            wait_for(lambda: waiting(transport) == {"q1-filter.1": 1})
+            host.stop(timeout=0)
+        assert waiting(transport) == {"q1-filter.1": 1}
+        with Host(tmp_path, {"POLARS_MAX_THREADS": "1"}):
+            wait_for(lambda: not waiting(transport))
+        assert not any((tmp_path / "clients").iterdir())
 
 
 def kill_some(host: Host, until: Callable[[], bool], work: Callable[[], int]) -> None:
@@ -115,6 +143,22 @@ def kill_some(host: Host, until: Callable[[], bool], work: Callable[[], int]) ->
             wait_for(partial(_restarted_since, host, status.restarts))
         time.sleep(0.3)
     assert number > 0
+
+
+def stop_worker(host: Host, name: str) -> None:
+    """It takes nothing any more, and is not missed either."""
+    status = host.status()
+    assert status is not None
+    (pid,) = (worker.pid for worker in status.workers if worker.name == name)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+
+
+def waiting(transport: Spool) -> dict[str, int]:
+    """Messages in each queue that has some."""
+    queues = [queue_name(stage, n) for stage, count in SHARDS.items() for n in range(count)]
+    depths = {queue: transport.depth(queue).messages for queue in queues}
+    return {queue: depth for queue, depth in depths.items() if depth}
 
 
 def work_done(root: Path) -> int:
