@@ -11,6 +11,7 @@ from booksan.cluster.credentials import queues_address, read_secret, shared_secr
 from booksan.cluster.places import hosts_directory, make_private
 from booksan.cluster.prepare import HostSetup, host_environment, prepare, supervisor_command
 from booksan.errors import UsageError
+from booksan.files import room_in
 from booksan.spec import HOME
 from booksan.supervisor.config import Revival
 from booksan.supervisor.wakeup import STOP_SIGNALS
@@ -44,7 +45,8 @@ def host_command(request: HostRequest) -> NoReturn:
     _keep_signals()
     setup = host_setup(request)
     env = host_environment(os.environ, setup.queues)
-    prepare(setup)
+    with room_in(setup.data_dir):
+        prepare(setup)
     if sys.stderr.isatty():
         sys.stderr.write(f"booksan: {_described(setup)}\n")
         sys.stderr.flush()
@@ -58,8 +60,9 @@ def host_setup(request: HostRequest) -> HostSetup:
     shards = pick_shards(topology, request.stages) if request.stages else _all_of(plan)
     name = request.name or (name_of_picks(request.stages) if request.stages else _name_of(plan))
     shared = hosts_directory(topology.name)
-    make_private(shared)
-    secret = read_secret(os.environ, request.secret_file) or shared_secret(topology, shared)
+    with room_in(shared):
+        make_private(shared)
+        secret = read_secret(os.environ, request.secret_file) or shared_secret(topology, shared)
     queues = queues_address(topology, os.environ, request.queues_file, shared / "spool")
     data_dir = (request.data_dir or shared / name).absolute()
     listen = _listen(request, plan, shards)

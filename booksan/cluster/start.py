@@ -38,6 +38,7 @@ from booksan.cluster.record import (
 )
 from booksan.cluster.unfinished import unfinished_clients
 from booksan.errors import BooksanError, UsageError
+from booksan.files import room_in
 from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, size
 from booksan.tickets import load_secret
 from booksan.topology.model import HostPlan, Topology
@@ -226,8 +227,9 @@ class Start:
 def up(
     directory: Path, topology: Topology, options: UpOptions, say: Callable[[str], None]
 ) -> ClusterRecord:
-    make_private(directory)
-    with locked(directory):
+    with room_in(directory):
+        make_private(directory)
+    with room_in(directory), locked(directory):
         start = Start(directory, topology, options)
         before = [name for name, process in start.running.items() if process]
         started = start.run()

@@ -43,7 +43,7 @@ class Supervisor:
             Worker(spec, RestartHistory(config.restart), due=now, slot=slot)
             for slot, spec in enumerate(config.workers)
         ]
-        self._watch = Watch(config, nursery.pulses, self._workers)
+        self._watch = Watch(config, nursery.pulses, self._workers, nursery.data_dir)
         self._state = HostState.STARTING
         self._exit_code = 0
         self._error: str | None = None

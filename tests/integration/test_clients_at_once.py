@@ -1,5 +1,6 @@
 """Several clients through the same real workers, some of which are killed on the way."""
 
+import json
 import os
 import signal
 import threading
@@ -38,14 +39,24 @@ class Client:
         self.answers: dict[str, bytes] = {}
 
     def run(self, before_release: Callable[[], None] = lambda: None) -> None:
-        self.gateway.create(self.spec)
+        self.begin()
         for source in BOOKS.source:
-            status = self.wait(partial(_has_permit, source))
-            permit = status.permits[source]
-            batches = self.data.batches[source]
-            for number in reversed(range(len(batches))):
-                self.gateway.put(status.ticket, source, number, batches[number], permit)
-            self.gateway.end(status.ticket, source, len(batches), permit)
+            self.send(source)
+        self.finish(before_release)
+
+    def begin(self) -> HomeStatus:
+        self.gateway.create(self.spec)
+        return self.wait(partial(_has_permit, "books"))
+
+    def send(self, source: str) -> None:
+        status = self.wait(partial(_has_permit, source))
+        permit = status.permits[source]
+        batches = self.data.batches[source]
+        for number in reversed(range(len(batches))):
+            self.gateway.put(status.ticket, source, number, batches[number], permit)
+        self.gateway.end(status.ticket, source, len(batches), permit)
+
+    def finish(self, before_release: Callable[[], None] = lambda: None) -> None:
         status = self.wait(lambda status: status.done)
         self.answers = {
             query.name: csv_bytes(tuple(query.columns), self.view.answer(query))
@@ -123,6 +134,37 @@ def test_what_a_stopped_worker_leaves_in_its_queue_is_dropped_by_the_next_life(
         assert not any((tmp_path / "clients").iterdir())
 
 
+def test_a_damaged_file_in_a_queue_becomes_a_letter_and_its_batch_is_sent_again(
+    tmp_path: Path,
+) -> None:
+    """As a power failure may leave it: the name is there, and not all of its bytes."""
+    workers = [WorkerSpec(stage, n) for stage, count in SHARDS.items() for n in range(count)]
+    write_config(tmp_path, HostConfig(tuple(workers)))
+    secret = load_secret(tmp_path)
+    with Spool(tmp_path) as transport, Host(tmp_path, {"POLARS_MAX_THREADS": "1"}) as host:
+        gateway = Gateway(transport, secret)
+        client = Client(tmp_path, gateway, sample(2, books=40, reviews=40), "client")
+        status = client.begin()
+        permit = status.permits["books"]
+        stop_worker(host, "q2-decades.0")
+        for number, batch in enumerate(client.data.batches["books"]):
+            gateway.put(status.ticket, "books", number, batch, permit)
+        first = min((tmp_path / "queues/q2-decades.0/messages").iterdir())
+        os.truncate(first, first.stat().st_size // 2)
+        stop_worker(host, "q2-decades.0", signal.SIGCONT)
+
+        letters = tmp_path / "letters/q2-decades-0"
+        wait_for(lambda: any(letters.glob("*.json")))
+        about = json.loads(next(letters.glob("*.json")).read_text())
+        assert "do not fit the lengths" in about["error"]
+        wait_for(lambda: not waiting(transport))
+        # All others are there, and this one comes again when it is found missing.
+        for source in BOOKS.source:
+            client.send(source)
+        client.finish()
+    assert client.answers == client.data.answers
+
+
 def kill_some(host: Host, until: Callable[[], bool], work: Callable[[], int]) -> None:
     """Kills one worker after the other, each when the one before is back and work went on.
 
@@ -145,13 +187,13 @@ def kill_some(host: Host, until: Callable[[], bool], work: Callable[[], int]) ->
     assert number > 0
 
 
-def stop_worker(host: Host, name: str) -> None:
-    """It takes nothing any more, and is not missed either."""
+def stop_worker(host: Host, name: str, signum: signal.Signals = signal.SIGSTOP) -> None:
+    """It takes nothing any more, and is not missed either, until SIGCONT."""
     status = host.status()
     assert status is not None
     (pid,) = (worker.pid for worker in status.workers if worker.name == name)
     assert pid is not None
-    os.kill(pid, signal.SIGSTOP)
+    os.kill(pid, signum)
 
 
 def waiting(transport: Spool) -> dict[str, int]:
