@@ -21,6 +21,7 @@ from booksan.cluster.credentials import (
 from booksan.cluster.places import make_private, write_private
 from booksan.cluster.processes import supervisor_of
 from booksan.cluster.unfinished import Unfinished, unfinished_clients
+from booksan.cluster.versions import check_versions, some
 from booksan.errors import UsageError
 from booksan.supervisor.config import (
     ElectionConfig,
@@ -78,6 +79,7 @@ def prepare(setup: HostSetup) -> None:
     _check_unused(setup.data_dir)
     unfinished = unfinished_clients(setup.data_dir)
     _check_shards(setup, unfinished)
+    check_versions(setup.data_dir, unfinished)
     _keep_secret(setup, unfinished)
     _keep_queues(setup, unfinished)
     _check_queues(setup)
@@ -260,8 +262,3 @@ def _write_gateway(setup: HostSetup, listen: Address) -> None:
         **topology.limits,  # type: ignore[arg-type]
     )
     write_gateway_config(setup.data_dir, config)
-
-
-def some(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more

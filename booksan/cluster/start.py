@@ -25,7 +25,6 @@ from booksan.cluster.prepare import (
     HostSetup,
     host_environment,
     prepare,
-    some,
     supervisor_command,
 )
 from booksan.cluster.processes import MARK, spawn, uninterrupted
@@ -37,6 +36,7 @@ from booksan.cluster.record import (
     write_record,
 )
 from booksan.cluster.unfinished import unfinished_clients
+from booksan.cluster.versions import some
 from booksan.errors import BooksanError, UsageError
 from booksan.files import room_in
 from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, size

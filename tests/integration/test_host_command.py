@@ -14,6 +14,7 @@ from booksan.cluster.prepare import HostSetup, host_environment, prepare
 from booksan.errors import UsageError
 from booksan.gateway.config import read_gateway_config
 from booksan.spec import Spec
+from booksan.stages.books import DATASET as BOOKS
 from booksan.state.client import ClientStore, database_path
 from booksan.state.database import transaction
 from booksan.state.shard import ShardStore
@@ -25,7 +26,9 @@ from booksan.topology.files import load_topology
 from tests.acceptance.command import Place, wait_until
 from tests.integration.hosts import command, place_for_hosts, read_json
 
-SPEC = Spec("c1", "books", 1, {}, {}, {"q3-join": 1, "results": 1}, int(time.time()) + 3600)
+SPEC = Spec(
+    "c1", "books", BOOKS.version, {}, {}, {"q3-join": 1, "results": 1}, int(time.time()) + 3600
+)
 
 
 @pytest.fixture
