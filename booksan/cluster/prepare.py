@@ -36,7 +36,7 @@ from booksan.supervisor.revive import STOPPED_FILE
 from booksan.supervisor.status import STATUS_FILE
 from booksan.topology.model import Address, HostPlan, ShardName, Topology
 from booksan.transport import check_address, masked
-from booksan.transport.rabbitmq_address import parse_broker_address
+from booksan.transport.rabbitmq_address import EXAMPLE, is_loopback, parse_broker_address
 from booksan.transport.spool_files import queue_files, try_lock
 
 GATEWAY = WorkerSpec("gateway", 0, entry="booksan.gateway.main:run")
@@ -74,6 +74,7 @@ class HostSetup:
 def prepare(setup: HostSetup) -> None:
     """Check that the host can work here, then write its files."""
     check_address(setup.queues)
+    _check_broker_user(setup.queues)
     _check_directory(setup.data_dir)
     make_private(setup.data_dir)
     _check_unused(setup.data_dir)
@@ -138,6 +139,21 @@ def host_environment(env: Mapping[str, str], queues: str) -> dict[str, str]:
 
 def supervisor_command(data_dir: Path) -> list[str]:
     return [sys.executable, "-P", "-m", "booksan.supervisor", str(data_dir)]
+
+
+def _check_broker_user(queues: str) -> None:
+    """Everybody knows RabbitMQ's first user; RabbitMQ itself lets it in from its own machine only.
+
+    Whoever can write to the queues can change answers.
+    """
+    if spool_directory(queues) is not None:
+        return
+    broker = parse_broker_address(queues)
+    if (broker.user, broker.password) == ("guest", "guest") and not is_loopback(broker.host):
+        raise UsageError(
+            f"the broker {broker} is on another machine, and guest with the password guest is no "
+            f"user for that; make one, and name it in {QUEUES}: {EXAMPLE}"
+        )
 
 
 def _check_directory(data_dir: Path) -> None:

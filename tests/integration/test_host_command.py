@@ -301,6 +301,31 @@ def test_the_queues_of_unfinished_clients_cannot_be_changed(
     prepare(elsewhere)
 
 
+@pytest.mark.parametrize(
+    ("queues", "refused"),
+    [
+        ("amqp://broker:5672/#x", True),
+        ("amqps://guest:guest@10.0.0.1/", True),
+        ("amqp://guest:another@broker/", False),
+        ("amqp://me:guest@broker/", False),
+        ("amqp://localhost/", False),
+        ("amqp://guest:guest@127.0.0.1:5672/", False),
+        ("amqp://[::1]/", False),
+    ],
+)
+def test_a_broker_on_another_machine_is_not_used_as_guest(
+    state: Path, monkeypatch: pytest.MonkeyPatch, queues: str, refused: bool
+) -> None:
+    monkeypatch.setenv("BOOKSAN_QUEUES", queues)
+    setup = setup_of(stages="q3-join", gateway=False)
+    if not refused:
+        prepare(setup)
+        return
+    with pytest.raises(UsageError, match=r"guest with the password guest.*BOOKSAN_QUEUES"):
+        prepare(setup)
+    assert not setup.data_dir.exists()
+
+
 def test_a_name_that_is_no_directory_of_its_own_is_refused(state: Path) -> None:
     for name in ("../elsewhere", "spool", "A"):
         with pytest.raises(UsageError, match="is not usable"):
