@@ -11,11 +11,14 @@ ROOT = Path(__file__).parents[2]
 HOSTS = ("alpha", "beta", "gamma")
 
 
+def services_in(name: str) -> dict[str, Any]:
+    yaml = importlib.import_module("yaml")
+    return dict(yaml.safe_load((ROOT / name).read_text())["services"])
+
+
 @pytest.fixture(scope="module")
 def services() -> dict[str, Any]:
-    yaml = importlib.import_module("yaml")
-    found: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yaml").read_text())
-    return dict(found["services"])
+    return services_in("docker-compose.yaml")
 
 
 @pytest.mark.parametrize("name", HOSTS)
@@ -39,6 +42,24 @@ def test_every_service_has_bounded_rights_and_logs(services: dict[str, Any]) -> 
         assert "privileged" not in service
     for name in (*HOSTS, "broker"):
         assert services[name]["logging"]["options"]["max-size"]
+
+
+def test_with_a_door_the_socket_is_in_one_container_that_has_no_network(
+    services: dict[str, Any],
+) -> None:
+    found = services_in("docker-compose.door.yaml")
+    door = found.pop("door")
+    assert door["network_mode"] == "none"
+    assert door["read_only"] is True
+    assert door["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in door["security_opt"]
+    assert any(volume.endswith(":/var/run/docker.sock") for volume in door["volumes"])
+    place = door["command"][0].removeprefix("/data/")
+    assert set(found) == set(HOSTS) <= set(services)
+    for host in found.values():
+        assert host["volumes"] == ["door:/engine"]
+        assert host["environment"] == {"DOCKER_HOST": f"unix:///engine/{place}"}
+        assert "door" in host["depends_on"]
 
 
 def test_nothing_is_published_beyond_this_machine(services: dict[str, Any]) -> None:
