@@ -1,5 +1,6 @@
 # A host of booksan, or a client. Three layers on the base: the libraries, the code, the user's place.
-# For a build without network put the wheels of all libraries into wheels/ (scripts/docker does).
+# The libraries are those of requirements.lock, checked by their hashes. For a build without network
+# put the wheels of all libraries into wheels/ (scripts/docker does); then those are taken.
 # The builder has the same Python as the base, and may have more tools; none of them stay.
 ARG BASE=python:3.11-slim
 ARG BUILDER=python:3.11
@@ -7,16 +8,18 @@ ARG BUILDER=python:3.11
 FROM ${BUILDER} AS libraries
 USER 0:0
 # The file that is always there lets the copy succeed when there are no wheels.
-COPY pyproject.toml wheels* /wheels/
+COPY pyproject.toml requirements.lock* wheels* /wheels/
 # pip stays behind in this stage, and so do the tests, headers, types and symbols of libraries.
 # Those of numpy are broken by strip, so only the two large ones are touched. Compiled ahead is
 # what gets imported: most modules of most libraries never are.
 RUN python3 -m venv /tools && python3 -m venv --without-pip /opt/booksan \
     && python3 -c "import tomllib; found = tomllib.load(open('/wheels/pyproject.toml', 'rb'))['project']; \
 print('\n'.join(found['dependencies'] + found['optional-dependencies']['docker']))" >/wheels/needed.txt \
-    && if ls /wheels/*.whl >/dev/null 2>&1; then offline="--no-index --find-links /wheels"; fi \
+    && if ls /wheels/*.whl >/dev/null 2>&1; then from="--no-index --find-links /wheels -r /wheels/needed.txt"; \
+       elif [ -e /wheels/requirements.lock ]; then from="--require-hashes -r /wheels/requirements.lock"; \
+       else from="-r /wheels/needed.txt"; fi \
     && /tools/bin/pip --python /opt/booksan/bin/python --disable-pip-version-check \
-        install --no-cache-dir --no-compile ${offline:-} -r /wheels/needed.txt \
+        install --no-cache-dir --no-compile $from \
     && rm -rf /opt/booksan/lib/python3*/site-packages/pip /opt/booksan/bin/pip* \
     && find /opt/booksan/lib -type d \( -name tests -o -name test -o -name include \) -prune \
         -exec rm -rf {} + \

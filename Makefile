@@ -6,7 +6,7 @@ DEMO := demo
 help:  ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-.venv/ready: pyproject.toml scripts/venv
+.venv/ready: pyproject.toml requirements-dev.lock scripts/venv
 	@scripts/venv
 	@touch $@
 
@@ -36,6 +36,9 @@ format: .venv/ready  ## Formats the code
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
+lock: .venv/ready  ## Newest versions of all libraries that fit, with their hashes
+	@scripts/lock
+
 bench: .venv/ready  ## booksan beside DuckDB + TextBlob and polars + TextBlob, same files
 	@$(BOOKSAN) bench books --twice
 
@@ -43,4 +46,4 @@ clean:  ## Removes what the other targets made
 	rm -rf .venv $(DEMO) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help venv demo test test-docker soak lint format bench clean
+.PHONY: help venv demo test test-docker soak lint format lock bench clean

@@ -2,13 +2,15 @@
 
 import signal
 
+from booksan_client.interrupts import heed
+
 
 def main() -> None:
     """Ctrl-C while the command is still being loaded ends it without a word."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    heed(signal.SIG_DFL, signal.SIGINT)
     from booksan import cli
 
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    heed(signal.default_int_handler, signal.SIGINT)
     cli.main()
 
 

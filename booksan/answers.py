@@ -4,6 +4,7 @@ import csv
 import io
 import itertools
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -61,20 +62,45 @@ def csv_chunks(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator
 
 def native_rows(query: Query, rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Rows as dictionaries in which lists are lists and numbers are numbers."""
+    return _rows_of(query, rows, _native)
+
+
+def json_rows(query: Query, rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """As `native_rows`, but a number beyond all floats is the text that csv has: JSON knows no
+    infinity, and null would say that nothing is there."""
+    return _rows_of(query, rows, _for_json)
+
+
+def _rows_of(
+    query: Query, rows: Iterable[Row], made: Callable[[ColumnType, Any], Any]
+) -> list[dict[str, Any]]:
     return [
         {
-            name: _NATIVE[kind](value) if kind in _NATIVE and value is not None else value
+            name: made(kind, value)
             for (name, kind), value in zip(query.columns.items(), row, strict=True)
         }
         for row in rows
     ]
 
 
+def _native(kind: ColumnType, value: Any) -> Any:
+    return _NATIVE[kind](value) if kind in _NATIVE and value is not None else value
+
+
+def _for_json(kind: ColumnType, value: Any) -> Any:
+    native = _native(kind, value)
+    beyond = isinstance(native, float) and not math.isfinite(native)
+    return str(value) if beyond else native
+
+
 def _json_chunks(query: Query, rows: Iterable[Row]) -> Iterator[bytes]:
     remaining = iter(rows)
     before = "["
     while portion := list(itertools.islice(remaining, CHUNK_ROWS)):
-        lines = (json.dumps(row, ensure_ascii=False) for row in native_rows(query, portion))
+        lines = (
+            json.dumps(row, ensure_ascii=False, allow_nan=False)
+            for row in json_rows(query, portion)
+        )
         yield (before + ",".join(f"\n  {line}" for line in lines)).encode()
         before = ","
     yield ("[\n]\n" if before == "[" else "\n]\n").encode()

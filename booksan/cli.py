@@ -11,7 +11,8 @@ import booksan
 from booksan.bench.cli import app as bench
 from booksan.chaos.cli import chaos
 from booksan.cluster import cli as cluster
-from booksan.errors import BooksanError
+from booksan.errors import BooksanError, NoSpace
+from booksan.files import NO_ROOM
 from booksan.generate import cli as generate
 from booksan.operate import cli as operate
 from booksan_client.cli import app as client
@@ -155,4 +156,4 @@ def main() -> None:
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         typer.echo(f"booksan: {where}{error.strerror or error}", err=True)
-        sys.exit(1)
+        sys.exit(NoSpace.exit_code if error.errno in NO_ROOM else 1)

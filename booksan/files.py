@@ -1,11 +1,30 @@
 """Small helpers for files that must survive a crash."""
 
+import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from booksan.errors import NoSpace
 from booksan_client.files import sync_directory as sync_directory
+
+#: What a full disk says, and a user's share of it that is used up.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+@contextmanager
+def room_in(directory: Path) -> Iterator[None]:
+    """A full disk is told with its place: a write that fails does not know it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        raise NoSpace(
+            f"no space left where {directory} is; make room, then type the same command again"
+        ) from error
 
 
 def write_atomically(path: Path, write: bytes | Callable[[BinaryIO], object]) -> None:

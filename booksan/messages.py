@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from booksan.errors import MessageError
 from booksan.spec import Spec, spec_from_json
+from booksan.unpacked import unpacked_size
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 VERSION = 1
 #: Bytes of a whole message; RabbitMQ 4 refuses more than 16 MiB, and a worker holds a few at once.
 MAX_MESSAGE = 8 * 1024 * 1024
+#: Bytes that the body of a message may have in memory. Its own batch had a few megabytes, so
+#: only text that was made to shrink comes near; memory must not depend on who wrote to a queue.
+MAX_FRAME = 512 * 1024 * 1024
 
 #: magic, version, length of the header, length of the body, crc32 of both.
 _PREFIX = struct.Struct("<4sBIII")
@@ -190,9 +194,14 @@ def to_body(frame: "pl.DataFrame") -> bytes:
     return buffer.getvalue()
 
 
-def to_frame(body: bytes) -> "pl.DataFrame":
+def to_frame(body: bytes, limit: int | None = MAX_FRAME) -> "pl.DataFrame":
+    """The rows in a body; one that would become larger than the limit is not even begun."""
     import polars as pl
 
+    if limit is not None and (size := unpacked_size(body)) > limit:
+        raise MessageError(
+            f"malformed body: {len(body)} bytes would become {size}; the limit is {limit}"
+        )
     try:
         return pl.read_ipc_stream(io.BytesIO(body))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 import polars as pl
 
 from booksan.hashing import shard_of
-from booksan.messages import MAX_MESSAGE, Kind, Message, digest_of, encode, to_body
+from booksan.messages import MAX_FRAME, MAX_MESSAGE, Kind, Message, digest_of, encode, to_body
 from booksan.spec import Spec
 from booksan.stages.graph import Dataset, Keyed, queue_name
+from booksan.unpacked import unpacked_size
 
 #: Rows of a message are cut in two when its body passes this, to leave room for the header.
 MAX_BODY = MAX_MESSAGE - 256 * 1024
@@ -56,7 +57,8 @@ def bodies(frame: pl.DataFrame) -> Iterator[tuple[int, bytes]]:
     if frame.height == 0:
         return
     body = to_body(frame)
-    if len(body) <= MAX_BODY or frame.height == 1:
+    fits = len(body) <= MAX_BODY and unpacked_size(body) <= MAX_FRAME
+    if fits or frame.height == 1:
         yield frame.height, body
         return
     half = frame.height // 2

@@ -12,6 +12,7 @@ from typing import Any
 from booksan.broker.files import write_private
 from booksan.broker.node import Broker
 from booksan.errors import BooksanError, UsageError
+from booksan_client.interrupts import heed
 
 log = logging.getLogger("booksan.broker")
 
@@ -35,8 +36,7 @@ class Keeper:
 
     def run(self) -> None:
         """Until SIGTERM, SIGINT or SIGHUP; an error if the node does not even start once."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, _raise_stop)
+        heed(_raise_stop, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         try:
             self._broker.start()
             while True:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from booksan.cluster.cli import Compose, DataDir, MaybeConfig
+from booksan_client.interrupts import heed
 
 if TYPE_CHECKING:
     from booksan.chaos.run import Looker
@@ -107,8 +108,7 @@ def chaos(
     )
     report = Report((lambda _: None) if as_json else _say, log)
     stop = Stop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, stop)
+    heed(stop, signal.SIGINT, signal.SIGTERM)
     try:
         looker, token_file = _cluster_to_hit(config, data_dir, compose)
         seconds = Chaos(looker, options, report, stop, token_file).run()

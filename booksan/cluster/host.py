@@ -17,6 +17,7 @@ from booksan.cluster.places import hosts_directory, locked, make_private
 from booksan.cluster.prepare import HostSetup, host_environment, prepare, supervisor_command
 from booksan.cluster.registry import plan_of, read_members, take_over, tell_others, write_member
 from booksan.errors import UsageError
+from booksan.files import room_in
 from booksan.spec import HOME
 from booksan.supervisor.config import Revival
 from booksan.supervisor.wakeup import STOP_SIGNALS
@@ -48,11 +49,13 @@ def host_command(request: HostRequest) -> NoReturn:
     _keep_signals()
     topology = load_topology(request.config)
     shared = hosts_directory(topology.name)
-    make_private(shared)
+    with room_in(shared):
+        make_private(shared)
     with locked(shared, wait=True):
         setup = host_setup(request, topology)
         env = host_environment(os.environ, setup.queues)
-        join(setup)
+        with room_in(setup.data_dir):
+            join(setup)
     if sys.stderr.isatty():
         sys.stderr.write(f"booksan: {_described(setup)}\n")
         sys.stderr.flush()
@@ -79,8 +82,9 @@ def host_setup(request: HostRequest, topology: Topology | None = None) -> HostSe
     shards = pick_shards(topology, request.stages) if request.stages else _all_of(plan)
     name = request.name or (name_of_picks(request.stages) if request.stages else _name_of(plan))
     shared = hosts_directory(topology.name)
-    make_private(shared)
-    secret = read_secret(os.environ, request.secret_file) or shared_secret(topology, shared)
+    with room_in(shared):
+        make_private(shared)
+        secret = read_secret(os.environ, request.secret_file) or shared_secret(topology, shared)
     queues = queues_address(topology, os.environ, request.queues_file, shared / "spool")
     data_dir = (request.data_dir or shared / name).absolute()
     listen = _listen(request, plan, shards)

@@ -25,6 +25,7 @@ from booksan.cluster.places import make_private, write_private
 from booksan.cluster.processes import supervisor_of
 from booksan.cluster.registry import election_of, gateways_of
 from booksan.cluster.unfinished import Unfinished, unfinished_clients
+from booksan.cluster.versions import check_versions, some
 from booksan.errors import UsageError
 from booksan.supervisor.config import (
     ElectionConfig,
@@ -40,7 +41,7 @@ from booksan.supervisor.status import STATUS_FILE
 from booksan.topology.members import Member, as_it_runs
 from booksan.topology.model import Address, HostPlan, ShardName, Topology
 from booksan.transport import check_address, masked
-from booksan.transport.rabbitmq_address import parse_broker_address
+from booksan.transport.rabbitmq_address import EXAMPLE, is_loopback, parse_broker_address
 from booksan.transport.spool_files import queue_files, try_lock
 
 GATEWAY = WorkerSpec("gateway", 0, entry="booksan.gateway.main:run")
@@ -83,11 +84,13 @@ class HostSetup:
 def prepare(setup: HostSetup) -> None:
     """Check that the host can work here, then write its files."""
     check_address(setup.queues)
+    _check_broker_user(setup.queues)
     _check_directory(setup.data_dir)
     make_private(setup.data_dir)
     _check_unused(setup.data_dir)
     unfinished = unfinished_clients(setup.data_dir)
     _check_shards(setup, unfinished)
+    check_versions(setup.data_dir, unfinished)
     _keep_secret(setup, unfinished)
     _keep_queues(setup, unfinished)
     _check_queues(setup)
@@ -150,6 +153,21 @@ def host_environment(env: Mapping[str, str], queues: str) -> dict[str, str]:
 
 def supervisor_command(data_dir: Path) -> list[str]:
     return [sys.executable, "-P", "-m", "booksan.supervisor", str(data_dir)]
+
+
+def _check_broker_user(queues: str) -> None:
+    """Everybody knows RabbitMQ's first user; RabbitMQ itself lets it in from its own machine only.
+
+    Whoever can write to the queues can change answers.
+    """
+    if spool_directory(queues) is not None:
+        return
+    broker = parse_broker_address(queues)
+    if (broker.user, broker.password) == ("guest", "guest") and not is_loopback(broker.host):
+        raise UsageError(
+            f"the broker {broker} is on another machine, and guest with the password guest is no "
+            f"user for that; make one, and name it in {QUEUES}: {EXAMPLE}"
+        )
 
 
 def _check_directory(data_dir: Path) -> None:
@@ -282,8 +300,3 @@ def _write_gateway(setup: HostSetup, listen: Address) -> None:
         **topology.limits,  # type: ignore[arg-type]
     )
     write_gateway_config(setup.data_dir, config)
-
-
-def some(names: list[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import psutil
 
 from booksan.supervisor.locks import supervisor_pid
+from booksan_client.interrupts import heeded
 
 #: The variable by which the processes of a cluster are known to be of its directory.
 MARK = "BOOKSAN_CLUSTER"
@@ -106,7 +107,7 @@ def marked(directory: Path) -> list[ProcessId]:
 def uninterrupted() -> Iterator[None]:
     """Hold Ctrl-C and SIGTERM back: what is started must be known before anybody stops."""
     came: list[int] = []
-    signums = (signal.SIGINT, signal.SIGTERM)
+    signums = heeded(signal.SIGINT, signal.SIGTERM)
     before = {one: signal.signal(one, lambda found, _: came.append(found)) for one in signums}
     try:
         yield

@@ -26,7 +26,6 @@ from booksan.cluster.prepare import (
     HostSetup,
     host_environment,
     prepare,
-    some,
     supervisor_command,
 )
 from booksan.cluster.processes import MARK, spawn, uninterrupted
@@ -38,7 +37,9 @@ from booksan.cluster.record import (
     write_record,
 )
 from booksan.cluster.unfinished import unfinished_clients
+from booksan.cluster.versions import some
 from booksan.errors import BooksanError, UsageError
+from booksan.files import room_in
 from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, size
 from booksan.tickets import load_secret
 from booksan.topology.model import HostPlan, Topology
@@ -235,8 +236,9 @@ class Start:
 def up(
     directory: Path, topology: Topology, options: UpOptions, say: Callable[[str], None]
 ) -> ClusterRecord:
-    make_private(directory)
-    with locked(directory):
+    with room_in(directory):
+        make_private(directory)
+    with room_in(directory), locked(directory):
         start = Start(directory, topology, options)
         before = [name for name, process in start.running.items() if process]
         started = start.run()

@@ -2,11 +2,13 @@
 
 import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
 from booksan.errors import MessageError
-from booksan.spec import spec_from_json
+from booksan.spec import HOME, Spec, spec_from_json
+from booksan.state.client import ENDED
 from booksan.state.database import open_reader
 from booksan.topology.model import ShardName
 
@@ -14,6 +16,10 @@ from booksan.topology.model import ShardName
 class Unfinished(NamedTuple):
     client: str
     shard: ShardName
+    #: What it was begun with; None if its database cannot be read.
+    spec: Spec | None = None
+    #: Nothing is left to compute: its answers are complete, or passed on, or it has failed.
+    computed: bool = False
 
 
 def unfinished_clients(data_dir: Path) -> list[Unfinished]:
@@ -24,36 +30,50 @@ def unfinished_clients(data_dir: Path) -> list[Unfinished]:
         stage, _, number = path.stem.rpartition("-")
         if not stage or not number.isdecimal():
             continue
-        client, shard = path.parent.name, ShardName(stage, int(number))
-        if _is_needed(path, now) and not _is_gone(data_dir, client, shard):
-            found.append(Unfinished(client, shard))
+        one = _held(path, Unfinished(path.parent.name, ShardName(stage, int(number))))
+        if one is None or _shard_row(data_dir, one, "tombstones"):
+            continue
+        if one.spec is None or one.spec.expires > now:
+            failed = _shard_row(data_dir, one, "failures")
+            found.append(one._replace(computed=one.computed or failed))
     return found
 
 
-def _is_needed(path: Path, now: float) -> bool:
+def _held(path: Path, one: Unfinished) -> Unfinished | None:
+    """None for a database that was never completely made: it begins anew with the message that
+    comes again."""
     try:
-        text = _value(path, "meta", "SELECT value FROM meta WHERE key = 'spec'")
-        # A database that was never completely made begins anew with the message that comes again.
-        return text is not None and spec_from_json(text).expires > now
-    except (sqlite3.Error, MessageError):
-        return path.exists()
+        with closing(open_reader(path)) as db:
+            if not _has_table(db, "meta"):
+                return None
+            meta = dict(db.execute("SELECT key, value FROM meta"))
+            spec = spec_from_json(meta["spec"])
+            return one._replace(spec=spec, computed=_is_computed(db, one.shard.stage, meta))
+    except (sqlite3.Error, MessageError, KeyError):
+        return one if path.exists() else None
 
 
-def _is_gone(data_dir: Path, client: str, shard: ShardName) -> bool:
-    path = data_dir / "shards" / f"{shard.stage}-{shard.shard}.db"
-    sql = "SELECT how FROM tombstones WHERE client = ?"
+def _is_computed(db: sqlite3.Connection, stage: str, meta: dict[str, str]) -> bool:
+    if db.execute("SELECT 1 FROM outbox LIMIT 1").fetchone():
+        return False
+    if stage == HOME:
+        return bool(db.execute("SELECT min(complete) FROM inputs").fetchone()[0])
+    return meta["phase"] == ENDED
+
+
+def _shard_row(data_dir: Path, one: Unfinished, table: str) -> bool:
+    """Whether the shard's own database has the client in this table."""
+    path = data_dir / "shards" / f"{one.shard.stage}-{one.shard.shard}.db"
+    if not path.exists():
+        return False
     try:
-        return path.exists() and _value(path, "tombstones", sql, client) is not None
+        with closing(open_reader(path)) as db:
+            sql = f"SELECT 1 FROM {table} WHERE client = ?"
+            return _has_table(db, table) and bool(db.execute(sql, (one.client,)).fetchone())
     except sqlite3.Error:
         return False
 
 
-def _value(path: Path, table: str, sql: str, *values: str) -> str | None:
-    db = open_reader(path)
-    try:
-        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
-            return None
-        row = db.execute(sql, values).fetchone()
-        return str(row[0]) if row else None
-    finally:
-        db.close()
+def _has_table(db: sqlite3.Connection, name: str) -> bool:
+    sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
+    return db.execute(sql, (name,)).fetchone() is not None

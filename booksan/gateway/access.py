@@ -7,7 +7,7 @@ import hashlib
 import hmac
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
@@ -21,6 +21,10 @@ CLUSTER_HEADER = "Booksan-Cluster"
 #: Beside a right cluster header: the gateway before this one has seen the operator's token.
 OPERATOR_HEADER = "Booksan-Operator"
 SECRET_HEADER = "Booksan-Secret"
+
+#: Characters of a token that others than this machine's users can try. A random one of so many
+#: cannot be guessed over a network.
+LEAST_TOKEN = 16
 
 _SECRET = re.compile(r"[\x20-\x7e]{16,256}")
 
@@ -94,12 +98,24 @@ class Access:
 
 def access_from_environment(config: GatewayConfig, keys: Sequence[bytes]) -> Access:
     token = os.environ.get("BOOKSAN_TOKEN", "")
-    if not token and not config.address.is_loopback:
-        raise UsageError(
-            f"a gateway that listens on {config.listen} needs a token in BOOKSAN_TOKEN, "
-            "because others can reach it"
-        )
-    return Access(token, os.environ.get("BOOKSAN_OPERATOR_TOKEN", ""), keys)
+    operator = os.environ.get("BOOKSAN_OPERATOR_TOKEN", "")
+    if not config.address.is_loopback:
+        if not token:
+            raise UsageError(
+                f"a gateway that listens on {config.listen} needs a token in BOOKSAN_TOKEN, "
+                "because others can reach it"
+            )
+        _check_long({"BOOKSAN_TOKEN": token, "BOOKSAN_OPERATOR_TOKEN": operator})
+    return Access(token, operator, keys)
+
+
+def _check_long(tokens: Mapping[str, str]) -> None:
+    for name, token in tokens.items():
+        if 0 < len(token) < LEAST_TOKEN:
+            raise UsageError(
+                f"the token in {name} has {len(token)} characters and could be guessed by those "
+                f"who can reach the gateway; it needs {LEAST_TOKEN} random ones or more"
+            )
 
 
 def _bearer(headers: Headers) -> str | None:

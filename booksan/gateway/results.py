@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 
 from starlette.responses import Response, StreamingResponse
 
-from booksan.answers import Format, answer_chunks, csv_chunks, native_rows
+from booksan.answers import Format, answer_chunks, csv_chunks, json_rows
 from booksan.gateway.errors import Problem, unknown_client
 from booksan.gateway.homes import Homes
 from booksan.home import HomeStatus, HomeView
@@ -63,7 +63,7 @@ def answer_page(view: HomeView, name: str, page: Page) -> dict[str, Any]:
         "total": total,
         "offset": page.offset,
         "columns": {title: kind.value for title, kind in query.columns.items()},
-        "rows": native_rows(query, rows),
+        "rows": json_rows(query, rows),
     }
 
 

@@ -90,15 +90,26 @@ class Workspace:
         found = _read(self.path)
         if found is not None:
             if not found["finished"] and found["expires"] > now:
-                if found["identity"] != self.identity.as_dict():
-                    raise UsageError(
-                        f"{self.path} belongs to an unfinished run with other files or parameters; "
-                        "finish that one, remove the directory, or name another with --data-dir"
-                    )
+                self._check_identity(found["identity"])
                 return Pinned(found["client"], found["shards"], found["expires"]), True
             self._empty()
         self._write(fresh, finished=False)
         return fresh, False
+
+    def _check_identity(self, found: dict[str, Any]) -> None:
+        own = self.identity.as_dict()
+        if found == own:
+            return
+        what = "with other files or parameters"
+        if found | {"version": self.identity.version} == own:
+            what = (
+                f"with version {found['version']} of {self.identity.dataset}, and this booksan has "
+                f"version {self.identity.version}"
+            )
+        raise UsageError(
+            f"{self.path} belongs to an unfinished run {what}; finish that one, remove the "
+            "directory, or name another with --data-dir"
+        )
 
     def settle(self, pinned: Pinned) -> None:
         """The answers are written: whatever happens now, the same command begins anew."""

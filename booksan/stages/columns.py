@@ -59,6 +59,10 @@ def whole(texts: pl.Series) -> pl.Series:
     return pl.Series(texts.name, exact, dtype=pl.Int64)
 
 
+#: All usual amounts of money are from 0 on and below this, in 1/10000.
+USUAL_BOUND = 10**10
+
+
 def ten_thousandths(texts: pl.Series) -> pl.Series:
     """The numbers in 1/10000, as integers; null for those that are not usual amounts of money.
 

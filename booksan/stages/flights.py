@@ -11,7 +11,14 @@ import polars as pl
 
 from booksan.pulse import beat
 from booksan.spec import HOME
-from booksan.stages.columns import EXACT, exact_sum_of, rounded, ten_thousandths, threshold
+from booksan.stages.columns import (
+    EXACT,
+    USUAL_BOUND,
+    exact_sum_of,
+    rounded,
+    ten_thousandths,
+    threshold,
+)
 from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, Stage
 from booksan.stages.kinds import ColumnType, FieldKind
 from booksan.stages.operators import Chosen, Filter, Histogram, Leaders, Total, first_rows
@@ -207,10 +214,12 @@ def above_the_mean(prices: pl.DataFrame, _: Params, given: list[Any]) -> Mapping
 
 def _usual(prices: pl.DataFrame, mean: Fraction) -> Iterator[tuple[str, High]]:
     """Usual amounts of money, a column at once."""
-    # An integer is above a number if it is above that number rounded down.
-    high = prices.filter(pl.col("amount") > floor(mean * 10_000))
+    # An integer is above a number if it is above that number rounded down. A mean may be far
+    # beyond all usual amounts, and beyond what a column can be compared with.
+    limit = min(max(floor(mean * 10_000), -1), USUAL_BOUND)
+    high = prices.filter(pl.col("amount") > limit)
     routes = high.group_by("key").agg(
-        (pl.col("amount") * pl.col("n")).sum().alias("total"),
+        (pl.col("amount").cast(pl.Int128) * pl.col("n")).sum().alias("total"),
         pl.col("n").sum(),
         pl.col("amount").max().alias("top"),
         pl.col("value").filter(pl.col("amount") == pl.col("amount").max()).min(),

@@ -96,7 +96,7 @@ class Param:
                 raise UsageError(f"{self.name} must be printable text, not {text!r}")
             return text
         try:
-            value = int(text) if isinstance(self.default, int) else float(text)
+            value = int(text) if isinstance(self.default, int) else _finite(text)
         except ValueError:
             kind = "a whole number" if isinstance(self.default, int) else "a number"
             raise UsageError(f"{self.name} must be {kind}, not {text!r}") from None
@@ -105,6 +105,14 @@ class Param:
                 f"{self.name} must be between {self.low:g} and {self.high:g}, not {text}"
             )
         return value
+
+
+def _finite(text: str) -> float:
+    """JSON, in which parameters travel, knows no others."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 @dataclass(frozen=True)

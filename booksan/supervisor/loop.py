@@ -53,7 +53,7 @@ class Supervisor:
             for slot, spec in enumerate(config.workers)
         ]
         self._heartbeat = Heartbeat(nursery.data_dir)
-        self._watch = Watch(config, nursery.pulses, self._workers)
+        self._watch = Watch(config, nursery.pulses, self._workers, nursery.data_dir)
         self._state = HostState.STARTING
         self._exit_code = 0
         self._error: str | None = None

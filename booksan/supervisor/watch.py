@@ -1,13 +1,17 @@
-"""Looking after workers that live: those that hang are killed, those that grew are drained."""
+"""Looking after workers that live: those that hang are killed, those that grew are drained.
+
+Their logs are kept short.
+"""
 
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from booksan.pulse import Pulses
 from booksan.supervisor.config import HostConfig
 from booksan.supervisor.figures import figures_of
-from booksan.supervisor.logs import log
+from booksan.supervisor.logs import log, rotate
 from booksan.supervisor.states import WorkerState
 from booksan.supervisor.workers import Worker
 
@@ -16,8 +20,11 @@ LOOK = 5.0
 
 
 class Watch:
-    def __init__(self, config: HostConfig, pulses: Pulses, workers: Sequence[Worker]) -> None:
+    def __init__(
+        self, config: HostConfig, pulses: Pulses, workers: Sequence[Worker], data_dir: Path
+    ) -> None:
         self._config = config
+        self._data_dir = data_dir
         self._pulses = pulses
         self._workers = workers
         self._look_every = min(LOOK, config.hang_timeout / 4) or LOOK
@@ -39,6 +46,7 @@ class Watch:
         if now - self._looked > 2 * self._look_every:
             self._awake_since = now
         self._looked = now
+        rotate(self._data_dir)
         for worker in self._workers:
             if worker.pid is not None:
                 worker.figures = figures_of(worker.pid)

@@ -2,6 +2,7 @@
 
 import ssl
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
@@ -55,6 +56,16 @@ class BrokerAddress:
                 f"cannot read the certificates in {self.cafile}: {error}. "
                 "Name a PEM file with the authority of the broker's certificate as cafile."
             ) from error
+
+
+def is_loopback(host: str) -> bool:
+    """Only of this machine; a name says nothing about who answers to it."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def parse_broker_address(address: str) -> BrokerAddress:

@@ -18,6 +18,7 @@ from rich.text import Text
 from booksan_client.display import PatientConsole, mute
 from booksan_client.errors import ClientError, NoSpace, UsageError
 from booksan_client.files import existing
+from booksan_client.interrupts import heed
 from booksan_client.state import state_home
 
 EXIT_INTERNAL = 1
@@ -62,8 +63,7 @@ def stop_flag() -> Callable[[], bool]:
         stop = True
         signal.signal(signum, signal.SIG_DFL)
 
-    signal.signal(signal.SIGINT, handle)
-    signal.signal(signal.SIGTERM, handle)
+    heed(handle, signal.SIGINT, signal.SIGTERM)
     return lambda: stop
 
 

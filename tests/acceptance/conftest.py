@@ -5,6 +5,7 @@ import psutil
 import pytest
 
 from tests.acceptance.command import Place
+from tests.acceptance.disk import Disk, small_disk
 
 
 @pytest.fixture
@@ -17,3 +18,9 @@ def place(tmp_path: Path) -> Iterator[Place]:
             process.kill()
         except psutil.NoSuchProcess:
             continue
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    with small_disk(tmp_path / "disk") as found:
+        yield found

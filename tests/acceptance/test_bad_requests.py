@@ -1,11 +1,9 @@
 """Command lines that ask for the impossible, and places where nothing can be read or written."""
 
-import contextlib
 import errno
 import os
 import shutil
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +11,7 @@ import pytest
 
 from booksan.errors import BooksanError, RunFailed
 from tests.acceptance.command import Place, Words, run_books, settings
+from tests.acceptance.disk import Disk
 from tests.acceptance.files import PARAMS, books_with, write_inputs
 from tests.acceptance.inputs import check_answers
 from tests.acceptance.inside import invoke, refuse
@@ -192,37 +191,6 @@ def test_a_run_that_breaks_tells_the_cause_and_where_the_details_are(
     assert (ended.code, ended.message) == (code, says.format(log=log))
     assert log.exists() == (code == 1)
     assert code != 1 or repr(error).partition("(")[0] in log.read_text("utf-8")
-
-
-class Disk(NamedTuple):
-    path: Path
-
-    def resize(self, size: str) -> None:
-        _mount("-o", f"remount,size={size}", self.path)
-
-    def fill(self) -> Path:
-        filler = self.path / "filler"
-        with filler.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(4096))
-        return filler
-
-
-def _mount(*words: str | Path) -> None:
-    subprocess.run(["mount", *words], check=True, capture_output=True)
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    """A file system of 3 MB."""
-    path = tmp_path / "disk"
-    path.mkdir()
-    try:
-        _mount("-t", "tmpfs", "-o", "size=3m", "tmpfs", path)
-    except (OSError, subprocess.CalledProcessError) as error:
-        pytest.skip(f"a small file system cannot be mounted here: {error}")
-    yield Disk(path)
-    subprocess.run(["umount", "--lazy", path], check=True)
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -44,6 +44,18 @@ def beats(data_dir: Path, stage: str, shard: int) -> int:
     return 0
 
 
+def talks(data_dir: Path, stage: str, shard: int) -> int:
+    """Say more than a log holds, and a last word when the test says so."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    for _ in range(9):
+        print("x" * 1_048_576)
+    _mark(data_dir, f"ready.{stage}.{shard}.{os.getpid()}")
+    while signal.sigtimedwait({signal.SIGTERM}, 0.02) is None:
+        beat()
+    print("the last word")
+    return 0
+
+
 def grows(data_dir: Path, stage: str, shard: int) -> int:
     """Shard 1 takes a lot of memory, once, when the test says so."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})

@@ -1,5 +1,6 @@
 """Several clients through the same real workers, some of which are killed on the way."""
 
+import json
 import os
 import signal
 import threading
@@ -16,6 +17,7 @@ from booksan.home import HomeStatus, HomeView
 from booksan.inspection import clients, progress
 from booksan.spec import Spec
 from booksan.stages.books import DATASET as BOOKS
+from booksan.stages.graph import queue_name
 from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
 from booksan.supervisor.handle import Host
 from booksan.tickets import load_secret
@@ -36,21 +38,32 @@ class Client:
         self.view = HomeView(root, self.spec.client, self.spec.home)
         self.answers: dict[str, bytes] = {}
 
-    def run(self) -> None:
-        self.gateway.create(self.spec)
+    def run(self, before_release: Callable[[], None] = lambda: None) -> None:
+        self.begin()
         for source in BOOKS.source:
-            status = self.wait(partial(_has_permit, source))
-            permit = status.permits[source]
-            batches = self.data.batches[source]
-            for number in reversed(range(len(batches))):
-                self.gateway.put(status.ticket, source, number, batches[number], permit)
-            self.gateway.end(status.ticket, source, len(batches), permit)
+            self.send(source)
+        self.finish(before_release)
+
+    def begin(self) -> HomeStatus:
+        self.gateway.create(self.spec)
+        return self.wait(partial(_has_permit, "books"))
+
+    def send(self, source: str) -> None:
+        status = self.wait(partial(_has_permit, source))
+        permit = status.permits[source]
+        batches = self.data.batches[source]
+        for number in reversed(range(len(batches))):
+            self.gateway.put(status.ticket, source, number, batches[number], permit)
+        self.gateway.end(status.ticket, source, len(batches), permit)
+
+    def finish(self, before_release: Callable[[], None] = lambda: None) -> None:
         status = self.wait(lambda status: status.done)
         self.answers = {
             query.name: csv_bytes(tuple(query.columns), self.view.answer(query))
             for query in BOOKS.queries
         }
         self.view.close()
+        before_release()
         self.gateway.release(status.ticket, "done")
 
     def wait(self, ready: Callable[[HomeStatus], bool]) -> HomeStatus:
@@ -66,6 +79,12 @@ class Client:
 
 
 def test_clients_at_once_get_their_own_answers_while_workers_are_killed(tmp_path: Path) -> None:
+    """And nothing of them stays, in databases or in queues.
+
+    The queues are looked at while the workers live. A worker that was killed at the very end is
+    still starting when the last database is gone: what waits for it then (the word that a client
+    is gone, or what its last life had in hand) it takes as soon as it is there.
+    """
     workers = [WorkerSpec(stage, n) for stage, count in SHARDS.items() for n in range(count)]
     write_config(tmp_path, HostConfig(tuple(workers)))
     secret = load_secret(tmp_path)
@@ -89,10 +108,61 @@ def test_clients_at_once_get_their_own_answers_while_workers_are_killed(tmp_path
         for client in all_clients:
             assert client.answers == client.data.answers, client.spec.client
         wait_until_empty(tmp_path / "clients")
-    left = [
-        path for path in (tmp_path / "queues").rglob("*") if path.is_file() and path.stat().st_size
-    ]
-    assert left == []
+        wait_for(lambda: not waiting(transport))
+
+
+def test_what_a_stopped_worker_leaves_in_its_queue_is_dropped_by_the_next_life(
+    tmp_path: Path,
+) -> None:
+    """A stateless worker keeps nothing of a client, so its word that the client is gone may be the
+    last thing in its queue, also after everything else of the client is deleted."""
+    workers = [WorkerSpec(stage, n) for stage, count in SHARDS.items() for n in range(count)]
+    write_config(tmp_path, HostConfig(tuple(workers)))
+    client_data = sample(1, books=20, reviews=20)
+    with Spool(tmp_path) as transport:
+        with Host(tmp_path, {"POLARS_MAX_THREADS": "1"}) as host:
+            client = Client(
+                tmp_path, Gateway(transport, load_secret(tmp_path)), client_data, "client"
+            )
+            client.run(before_release=lambda: stop_worker(host, "q1-filter.1"))
+            wait_until_empty(tmp_path / "clients")
+            wait_for(lambda: waiting(transport) == {"q1-filter.1": 1})
+            host.stop(timeout=0)
+        assert waiting(transport) == {"q1-filter.1": 1}
+        with Host(tmp_path, {"POLARS_MAX_THREADS": "1"}):
+            wait_for(lambda: not waiting(transport))
+        assert not any((tmp_path / "clients").iterdir())
+
+
+def test_a_damaged_file_in_a_queue_becomes_a_letter_and_its_batch_is_sent_again(
+    tmp_path: Path,
+) -> None:
+    """As a power failure may leave it: the name is there, and not all of its bytes."""
+    workers = [WorkerSpec(stage, n) for stage, count in SHARDS.items() for n in range(count)]
+    write_config(tmp_path, HostConfig(tuple(workers)))
+    secret = load_secret(tmp_path)
+    with Spool(tmp_path) as transport, Host(tmp_path, {"POLARS_MAX_THREADS": "1"}) as host:
+        gateway = Gateway(transport, secret)
+        client = Client(tmp_path, gateway, sample(2, books=40, reviews=40), "client")
+        status = client.begin()
+        permit = status.permits["books"]
+        stop_worker(host, "q2-decades.0")
+        for number, batch in enumerate(client.data.batches["books"]):
+            gateway.put(status.ticket, "books", number, batch, permit)
+        first = min((tmp_path / "queues/q2-decades.0/messages").iterdir())
+        os.truncate(first, first.stat().st_size // 2)
+        stop_worker(host, "q2-decades.0", signal.SIGCONT)
+
+        letters = tmp_path / "letters/q2-decades-0"
+        wait_for(lambda: any(letters.glob("*.json")))
+        about = json.loads(next(letters.glob("*.json")).read_text())
+        assert "do not fit the lengths" in about["error"]
+        wait_for(lambda: not waiting(transport))
+        # All others are there, and this one comes again when it is found missing.
+        for source in BOOKS.source:
+            client.send(source)
+        client.finish()
+    assert client.answers == client.data.answers
 
 
 def kill_some(host: Host, until: Callable[[], bool], work: Callable[[], int]) -> None:
@@ -115,6 +185,22 @@ def kill_some(host: Host, until: Callable[[], bool], work: Callable[[], int]) ->
             wait_for(partial(_restarted_since, host, status.restarts))
         time.sleep(0.3)
     assert number > 0
+
+
+def stop_worker(host: Host, name: str, signum: signal.Signals = signal.SIGSTOP) -> None:
+    """It takes nothing any more, and is not missed either, until SIGCONT."""
+    status = host.status()
+    assert status is not None
+    (pid,) = (worker.pid for worker in status.workers if worker.name == name)
+    assert pid is not None
+    os.kill(pid, signum)
+
+
+def waiting(transport: Spool) -> dict[str, int]:
+    """Messages in each queue that has some."""
+    queues = [queue_name(stage, n) for stage, count in SHARDS.items() for n in range(count)]
+    depths = {queue: transport.depth(queue).messages for queue in queues}
+    return {queue: depth for queue, depth in depths.items() if depth}
 
 
 def work_done(root: Path) -> int:

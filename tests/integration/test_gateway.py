@@ -28,6 +28,7 @@ from tests.integration.gateway_host import (
     wait_for,
 )
 from tests.simulation.data import PARAMS, Sample, sample
+from tests.simulation.test_hard_numbers import hard_sample
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,19 @@ def test_pages_are_parts_of_the_sorted_answer_with_native_values(
         assert first["about"] == "books of 1960 to 1999 with at least 1 reviews"
         assert isinstance(first["rows"][0]["authors"], list)
         rejected_rows_are_told(client, data)
+
+
+def test_pitfall_a_mean_beyond_all_floats_is_told_in_every_format(
+    alpha: Running, tmp_path: Path
+) -> None:
+    data = hard_sample(tmp_path, "books", ["1e400", "3"])
+    with alpha.client("beyond") as client:
+        assert client.run(data)["state"] == "done"
+        assert client.answers() == data.answers
+        page = client.get("/results/q4")
+        assert page.status_code == 200
+        assert page.json()["rows"][0] == {"rank": 1, "title": "Same", "mean_score": "inf"}
+        assert "Infinity" not in client.get("/results/q4", format="json").text
 
 
 def rejected_rows_are_told(client: HttpClient, data: Sample) -> None:

@@ -14,6 +14,7 @@ from booksan.cluster.prepare import HostSetup, host_environment, prepare
 from booksan.errors import UsageError
 from booksan.gateway.config import read_gateway_config
 from booksan.spec import Spec
+from booksan.stages.books import DATASET as BOOKS
 from booksan.state.client import ClientStore, database_path
 from booksan.state.database import transaction
 from booksan.state.shard import ShardStore
@@ -26,7 +27,9 @@ from booksan.topology.files import load_topology
 from tests.acceptance.command import Place, wait_until
 from tests.integration.hosts import command, place_for_hosts, read_json
 
-SPEC = Spec("c1", "books", 1, {}, {}, {"q3-join": 1, "results": 1}, int(time.time()) + 3600)
+SPEC = Spec(
+    "c1", "books", BOOKS.version, {}, {}, {"q3-join": 1, "results": 1}, int(time.time()) + 3600
+)
 
 
 @pytest.fixture
@@ -321,6 +324,31 @@ def test_the_queues_of_unfinished_clients_cannot_be_changed(
         prepare(elsewhere)
     database_path(setup.data_dir, "c1", "q3-join", 0).unlink()
     prepare(elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("queues", "refused"),
+    [
+        ("amqp://broker:5672/#x", True),
+        ("amqps://guest:guest@10.0.0.1/", True),
+        ("amqp://guest:another@broker/", False),
+        ("amqp://me:guest@broker/", False),
+        ("amqp://localhost/", False),
+        ("amqp://guest:guest@127.0.0.1:5672/", False),
+        ("amqp://[::1]/", False),
+    ],
+)
+def test_a_broker_on_another_machine_is_not_used_as_guest(
+    state: Path, monkeypatch: pytest.MonkeyPatch, queues: str, refused: bool
+) -> None:
+    monkeypatch.setenv("BOOKSAN_QUEUES", queues)
+    setup = setup_of(stages="q3-join", gateway=False)
+    if not refused:
+        prepare(setup)
+        return
+    with pytest.raises(UsageError, match=r"guest with the password guest.*BOOKSAN_QUEUES"):
+        prepare(setup)
+    assert not setup.data_dir.exists()
 
 
 def test_a_name_that_is_no_directory_of_its_own_is_refused(state: Path) -> None:

@@ -434,6 +434,18 @@ def test_a_worker_is_born_clean(start: Starter, tmp_path: Path) -> None:
     assert Path(log).read_text() == "said on stdout\n"
 
 
+def test_a_log_that_grew_too_long_is_begun_anew_under_a_worker_that_writes(
+    start: Starter, tmp_path: Path
+) -> None:
+    host = start("talks", workers=THREE[:1], hang_timeout=8.0)
+    wait_until_ready(host, tmp_path)
+    log = tmp_path / "logs" / "stage.0.log"
+    until(lambda: log.stat().st_size == 0, "an empty log")
+    assert log.with_name("stage.0.log.1").stat().st_size == 9 * 1_048_577
+    host.stop()
+    assert log.read_text() == "the last word\n"
+
+
 def test_the_supervisor_loads_nothing_heavy(start: Starter, tmp_path: Path) -> None:
     host = start("describes_itself", workers=THREE[:1])
     wait_until_ready(host, tmp_path)

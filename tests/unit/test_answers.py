@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from booksan.answers import Format, Row, csv_bytes, native_rows, write_answer
+from booksan.answers import Format, Row, csv_bytes, json_rows, native_rows, write_answer
 from booksan.stages.graph import Query
 from booksan.stages.kinds import ColumnType
 
@@ -149,3 +149,36 @@ def test_whole_numbers_stay_whole(tmp_path: Path) -> None:
         "reviews": sys.maxsize,
         "mean": 1e16,
     }
+
+
+def no_constant(name: str) -> None:
+    """As parsers of other languages do."""
+    raise AssertionError(f"{name} is not JSON")
+
+
+def test_pitfall_numbers_beyond_all_floats_are_texts_in_json_and_not_null(tmp_path: Path) -> None:
+    query = Query(
+        "q4",
+        "q4-pick",
+        {"mean": ColumnType.REAL, "max": ColumnType.DECIMAL},
+        ("mean",),
+        "prices",
+    )
+    rows: list[Row] = [
+        (float("inf"), "1e400"),
+        (float("-inf"), f"-{'9' * 390}"),
+        (1.7976931348623157e308, "1e-400"),
+        (None, None),
+    ]
+    expected = [
+        {"mean": "inf", "max": "1e400"},
+        {"mean": "-inf", "max": f"-{'9' * 390}"},
+        {"mean": 1.7976931348623157e308, "max": 0.0},
+        {"mean": None, "max": None},
+    ]
+    data = write_answer(tmp_path, query, rows, Format.JSON).read_bytes()
+    assert json.loads(data, parse_constant=no_constant) == expected
+    assert json_rows(query, rows) == expected
+    write_answer(tmp_path, query, rows, Format.PARQUET)
+    assert pl.read_parquet(tmp_path / "q4.parquet").to_dicts() == native_rows(query, rows)
+    assert csv_bytes(tuple(query.columns), rows[:1]) == b"mean,max\ninf,1e400\n"

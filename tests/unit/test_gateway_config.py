@@ -89,8 +89,20 @@ def test_others_are_let_in_only_with_a_token(monkeypatch: pytest.MonkeyPatch) ->
     public = replace(CONFIG, listen="0.0.0.0:7300")
     with pytest.raises(UsageError, match="BOOKSAN_TOKEN"):
         access_from_environment(public, (b"",))
-    monkeypatch.setenv("BOOKSAN_TOKEN", "x")
+    monkeypatch.setenv("BOOKSAN_TOKEN", "x" * 16)
     access_from_environment(public, (b"",))
+
+
+@pytest.mark.parametrize("name", ["BOOKSAN_TOKEN", "BOOKSAN_OPERATOR_TOKEN"])
+def test_short_tokens_are_for_this_machine_only(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for each in ("BOOKSAN_TOKEN", "BOOKSAN_OPERATOR_TOKEN"):
+        monkeypatch.setenv(each, "r" * 32)
+    monkeypatch.setenv(name, "s" * 15)
+    access_from_environment(CONFIG, (b"",))
+    public = replace(CONFIG, listen="0.0.0.0:7300")
+    with pytest.raises(UsageError, match=f"the token in {name} has 15 characters") as caught:
+        access_from_environment(public, (b"",))
+    assert "sss" not in str(caught.value)
 
 
 def test_a_gateway_that_cannot_start_says_so_with_its_exit_code(

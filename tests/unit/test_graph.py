@@ -127,8 +127,8 @@ def test_the_last_setting_of_a_parameter_counts_and_the_defaults_stay() -> None:
         ("q1.games=101", "must be between 0 and 100"),
         ("q1.games=" + "9" * 5000, "must be a whole number"),
         ("q2.share=half", "must be a number"),
-        ("q2.share=nan", "must be between 0 and 1"),
-        ("q2.share=inf", "must be between 0 and 1"),
+        ("q2.share=nan", "must be a number"),
+        ("q2.share=inf", "must be a number"),
         ("q2.share=-1e-9", "must be between 0 and 1"),
     ],
 )

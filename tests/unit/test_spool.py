@@ -299,13 +299,19 @@ def test_a_message_that_vanished_is_an_error_and_the_others_still_come(root: Pat
         assert [delivery.body for delivery in consumer.receive(10, MIB, 0)] == [b"third"]
 
 
-def test_a_damaged_message_is_an_error_each_time(root: Path) -> None:
+@pytest.mark.parametrize("left", [b"", b"who", b"whole and more"])
+def test_a_damaged_message_does_not_stop_its_queue(
+    root: Path, caplog: pytest.LogCaptureFixture, left: bytes
+) -> None:
+    """Its receiver knows by the checksum that it is none, and puts it away."""
     with Spool(root) as spool, spool.consume("work") as consumer:
-        spool.publish([Outgoing("work", b"whole")])
-        message_files(root)[0].write_bytes(b"who")
-        for _ in range(2):
-            with pytest.raises(TransportError, match="damaged: it has 3 bytes, its name says 5"):
-                consumer.receive(10, MIB, 0)
+        spool.publish([Outgoing("work", b"whole"), Outgoing("work", b"next")])
+        message_files(root)[0].write_bytes(left)
+        deliveries = consumer.receive(10, MIB, 0)
+        assert [delivery.body for delivery in deliveries] == [left, b"next"]
+        assert f"damaged: it has {len(left)} bytes, its name says 5" in caplog.text
+        consumer.acknowledge(deliveries)
+        assert message_files(root) == []
 
 
 def test_an_acknowledged_message_that_vanished_is_an_error(root: Path) -> None:

@@ -83,7 +83,8 @@ class Histogram(Stateful):
     def _merged(self) -> pl.DataFrame:
         pieces = [pl.DataFrame(schema={KEY: pl.String, VALUE: pl.String, COUNT: pl.Int64})]
         for merged, body in self.db.execute("SELECT merged, body FROM pieces ORDER BY id"):
-            frame = to_frame(body)
+            # What was merged is this worker's own, and as large as the number of different rows.
+            frame = to_frame(body, None) if merged else to_frame(body)
             counted = frame if merged else frame.with_columns(pl.lit(1, pl.Int64).alias(COUNT))
             pieces.append(counted.select(KEY, VALUE, COUNT))
         return pl.concat(pieces).group_by(KEY, VALUE).agg(pl.col(COUNT).sum())
