@@ -33,8 +33,8 @@ from booksan.gateway.limits import (
     KEEP_ALIVE_SECONDS,
     Connections,
     make_room_for,
-    protocol_class,
 )
+from booksan.gateway.protocol import protocol_class
 from booksan.gateway.service import Service
 from booksan.memory import quiet_collector
 from booksan.pulse import beat

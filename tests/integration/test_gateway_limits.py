@@ -5,7 +5,8 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -281,3 +282,47 @@ def test_a_gateway_starts_without_its_queues_and_serves_when_they_are_there(
         deadline = time.monotonic() + PATIENCE
         while healthy(alone) != 200:
             assert time.monotonic() < deadline
+
+
+#: What one connection sends over and over, after a beginning that keeps a request in hand.
+FLOODS = {
+    "trailers": (
+        b"POST /v1/clients HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+        b"X: y\r\n",
+    ),
+    "heads": (b"", b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    "early head": (
+        b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2 + b"GET / HTTP/1.1\r\n",
+        b"X: y\r\n",
+    ),
+}
+FLOOD_BYTES = 48 * 1024 * 1024
+MOST_MEMORY = 400 * 1024 * 1024
+
+
+def flood(alpha: Running, kind: str) -> None:
+    beginning, again = FLOODS[kind]
+    piece = again * (1024 * 1024 // len(again))
+    with connect(alpha) as connection, suppress(ConnectionError, TimeoutError):
+        # A gateway that reads no more is as good as one that closes.
+        connection.settimeout(5)
+        connection.sendall(beginning)
+        for _ in range(FLOOD_BYTES // len(piece)):
+            connection.sendall(piece)
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+def test_what_is_no_body_takes_no_memory(alpha: Running, kind: str) -> None:
+    """Others are served meanwhile."""
+    with ThreadPoolExecutor(2) as floods, alpha.client("polite") as polite:
+        pending = [floods.submit(flood, alpha, kind) for _ in range(2)]
+        most = answers = 0
+        while not all(each.done() for each in pending):
+            most = max(most, memory(alpha))
+            answer = polite.http.get("/v1/health", timeout=5)
+            assert answer.status_code == 200
+            answers += 1
+        for each in pending:
+            each.result()
+    assert answers
+    assert max(most, memory(alpha)) < MOST_MEMORY
