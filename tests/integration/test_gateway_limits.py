@@ -1,6 +1,8 @@
 """No client, however large, slow or numerous, keeps the gateway from serving the others."""
 
+import csv
 import gzip
+import io
 import json
 import socket
 import time
@@ -326,3 +328,43 @@ def test_what_is_no_body_takes_no_memory(alpha: Running, kind: str) -> None:
             each.result()
     assert answers
     assert max(most, memory(alpha)) < MOST_MEMORY
+
+
+#: Lists as long as a batch may be; compressed, each has some kilobytes.
+LISTS = {
+    "names": "['ab'" + ", 'ab'" * 1_000_000 + "]",
+    "numbers": "[" + "1," * 3_000_000 + "]",
+    "nested": "[" + "['a']," * 1_000_000 + "]",
+}
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_long_list_takes_little_memory_and_keeps_nobody_waiting(
+    tmp_path: Path, data: Sample, kind: str
+) -> None:
+    columns = data.columns["books"]
+    row = dict.fromkeys(columns, "x") | {"authors": LISTS[kind], "publishedDate": "1999"}
+    text = io.StringIO()
+    csv.DictWriter(text, columns).writerow(row)
+    body = gzip.compress(text.getvalue().encode())
+    assert len(body) < 64 * 1024
+    with (
+        running(tmp_path, CONFIG, stages=("results",)) as alpha,
+        alpha.client("greedy") as greedy,
+        alpha.client("polite") as polite,
+        ThreadPoolExecutor(2) as uploads,
+    ):
+        assert greedy.create(data).status_code == 201
+        compressed = {"Content-Encoding": "gzip"}
+        pending = [uploads.submit(greedy.put, "books", n, body, compressed) for n in range(2)]
+        most = answers = 0
+        while not all(each.done() for each in pending):
+            most = max(most, memory(alpha))
+            begun = time.monotonic()
+            assert polite.http.get("/v1/health").status_code == 200
+            assert time.monotonic() - begun < 3, "it blocks"
+            answers += 1
+        # A list that is no text for one message is refused; it must not take the gateway with it.
+        assert {each.result().status_code for each in pending} <= {200, 413}
+        assert answers
+        assert most < MOST_MEMORY
