@@ -15,11 +15,11 @@ from booksan.stages.literals import elements
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 #: Pieces that strings, numbers, what is around them and what goes wrong with them are made of.
-PIECES = r"""a é 源 \ \\ \' \" ' " \x41 \x4 \u0041 \u41 \U0001f600 \U00110000 \ud800 \N{BULLET} \N{x}
-\N{ \101 \777 \08 \z \é # , ]"""
+PIECES = r"""a é 源 \ \\ \' \" ' " \x41 \x4 \u0041 \u41 \U0001f600 \U00110000 \ud800
+\N{BULLET} \N{x} \N{ \101 \777 \08 \z \é # , ]"""
 BREAKS = ("\n", "\r\n", "\\\n", "\f", "\\N{KEYCAP DIGIT ONE}")
-VALUES = """0 00 01 1_0 0x1F 0b1 0o8 1. .5 1e5 1e999 1.5J 01j 1j5 -1 --1 -1j 1+2j -1-2j 1+2 -(1) (-1)+2j
-1+2j+3j -(1+2j) True None ... -True nan -0.0 -0 set() () {} [] ('a',) 1.."""
+VALUES = """0 00 01 1_0 0x1F 0b1 0o8 1. .5 1e5 1e999 1.5J 01j 1j5 -1 --1 -1j 1+2j -1-2j 1+2 -(1)
+(-1)+2j 1+2j+3j -(1+2j) True None ... -True nan -0.0 -0 set() () {} [] ('a',) 1.."""
 inner = st.lists(st.sampled_from([*PIECES.split(), *BREAKS]), max_size=3).map("".join)
 strings = st.builds(
     lambda prefix, quote, body: prefix + quote + body + quote,
