@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
@@ -34,6 +34,9 @@ BODIES = 32
 CLIENT_BODIES = 8
 #: Batches that are parsed and published at once. polars leaves Python's lock only in parts.
 PARSERS = 4
+#: Commas of a batch that is heavy: each may stand for a value, which takes some hundred bytes for a
+#: while though it has but one. Ordinary batches have a tenth of that.
+HEAVY = 1_000_000
 #: Seconds between two looks at full queues: the first, and the longest.
 LOOKS = (0.01, 0.25)
 #: Seconds for which full queues are taken to be full still.
@@ -92,6 +95,8 @@ class Batches:
         #: Short questions to the queues; batches in work must not keep them waiting.
         self._askers = ThreadPoolExecutor(2, "room")
         self._turns = Turns(config.room_seconds)
+        #: Heavy batches go one at a time, so that memory is bounded by one of them.
+        self._heavy = asyncio.Lock()
         #: When queues were last found to be full: many who wait need not all look.
         self._full: dict[tuple[str, ...], float] = {}
 
@@ -102,11 +107,12 @@ class Batches:
         async with self._turns.of(admitted.spec.client):
             config = self._config
             body = await read_body(request, config.max_batch_bytes, config.body_seconds)
-            return await self._in_thread(
-                lambda: self._queues.gateway().put(
-                    admitted.ticket, source, number, body, admitted.permit
+            async with self._heavy if body.count(b",") > HEAVY else nullcontext():
+                return await self._in_thread(
+                    lambda: self._queues.gateway().put(
+                        admitted.ticket, source, number, body, admitted.permit
+                    )
                 )
-            )
 
     async def end(self, admitted: Pass, source: str, batches: int) -> None:
         await self._wait_for_room(admitted.spec, source)

@@ -70,26 +70,28 @@ _ODD = {
 def elements(text: str) -> list[str]:
     """The non-empty elements; a text that is no list literal is one element."""
     if len(text) > SHORT:
-        return list(_parsed(text))
+        return _parsed(text)
     if _SIMPLE.fullmatch(text):
         return text[2:-2].split("', '")
     return list(_kept(text))
 
 
-def _parsed(text: str) -> tuple[str, ...]:
+@lru_cache(maxsize=KEPT)
+def _kept(text: str) -> tuple[str, ...]:
+    return tuple(_parsed(text))
+
+
+def _parsed(text: str) -> list[str]:
     if "[" not in text:
-        return (text,)
+        return [text]
     try:
-        names = tuple(name for name in _List(text).elements() if name)
+        names = _List(text).elements()
         for name in names:
             # An escape for half a character makes no text that could be written anywhere.
             name.encode()
     except (ValueError, OverflowError, _NoLiteral):
-        return (text,)
+        return [text]
     return names
-
-
-_kept = lru_cache(maxsize=KEPT)(_parsed)
 
 
 class _NoLiteral(Exception):
@@ -122,7 +124,7 @@ class _List:
         return found
 
     def _inside(self) -> list[str]:
-        """The elements up to the closing bracket."""
+        """The elements up to the closing bracket, but for empty ones."""
         found: list[str] = []
         #: Equal elements of a long list are one object.
         shared: dict[str, str] = {}
@@ -136,9 +138,10 @@ class _List:
                 element = self._element()
                 if self._next() != "]":
                     self._take(",")
-            if len(shared) < _SHARED:
-                shared.setdefault(element, element)
-            found.append(shared.get(element, element))
+            if element:
+                if len(shared) < _SHARED:
+                    shared.setdefault(element, element)
+                found.append(shared.get(element, element))
         self._at += 1
         return found
 

@@ -345,18 +345,18 @@ def test_a_long_list_takes_little_memory_and_keeps_nobody_waiting(
     columns = data.columns["books"]
     row = dict.fromkeys(columns, "x") | {"authors": LISTS[kind], "publishedDate": "1999"}
     text = io.StringIO()
-    csv.DictWriter(text, columns).writerows([row, row | {"Title": "y"}])
+    csv.DictWriter(text, columns).writerow(row)
     body = gzip.compress(text.getvalue().encode())
     assert len(body) < 64 * 1024
     with (
         running(tmp_path, CONFIG, stages=("results",)) as alpha,
         alpha.client("greedy") as greedy,
         alpha.client("polite") as polite,
-        ThreadPoolExecutor(2) as uploads,
+        ThreadPoolExecutor(4) as uploads,
     ):
         assert greedy.create(data).status_code == 201
         compressed = {"Content-Encoding": "gzip"}
-        pending = [uploads.submit(greedy.put, "books", n, body, compressed) for n in range(2)]
+        pending = [uploads.submit(greedy.put, "books", n, body, compressed) for n in range(4)]
         most = answers = 0
         while not all(each.done() for each in pending):
             most = max(most, memory(alpha))
@@ -365,6 +365,6 @@ def test_a_long_list_takes_little_memory_and_keeps_nobody_waiting(
             assert time.monotonic() - begun < 3, "it blocks"
             answers += 1
         for each in pending:
-            assert each.result().json() == {"rows": 2, "rejected": 0}
+            assert each.result().json() == {"rows": 1, "rejected": 0}
         assert answers
         assert most < MOST_MEMORY
