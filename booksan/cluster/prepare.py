@@ -257,6 +257,7 @@ def _write_gateway(setup: HostSetup, listen: Address) -> None:
         shards=topology.shards,
         homes=topology.homes(frozenset(setup.shards)),
         gateways=topology.other_gateways(setup.name),
+        hosts=topology.names,
         **topology.limits,  # type: ignore[arg-type]
     )
     write_gateway_config(setup.data_dir, config)

@@ -67,6 +67,10 @@ class Access:
         self._operator = operator_token.encode()
         self.cluster = hmac.new(cluster_secret, b"gateway\0", hashlib.sha256).hexdigest()
 
+    @property
+    def has_token(self) -> bool:
+        return bool(self._token)
+
     def caller(self, headers: Headers) -> Caller:
         """Refuses whoever does not know the gateway's token, if there is one."""
         secret = headers.get(SECRET_HEADER)

@@ -23,6 +23,12 @@ MAX_REFUSALS = 100
 #: Open files that are not connections: databases, queues, other gateways.
 OTHER_FILES = 256
 
+#: On every answer: a browser takes it for what it is called, and neither runs nor frames it.
+GUARDS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
 Peer = tuple[str, int]
 
 
@@ -126,11 +132,15 @@ def _peer(transport: asyncio.BaseTransport) -> Peer:
 
 def _refusal(problem: Problem) -> bytes:
     body = json.dumps(problem.body).encode()
-    headers = problem.headers | {
-        "Content-Type": "application/json",
-        "Content-Length": str(len(body)),
-        "Connection": "close",
-    }
+    headers = (
+        problem.headers
+        | GUARDS
+        | {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+        }
+    )
     head = [f"HTTP/1.1 {problem.status} Refused", *(f"{k}: {v}" for k, v in headers.items())]
     return "\r\n".join([*head, "", ""]).encode() + body
 

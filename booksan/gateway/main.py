@@ -34,6 +34,7 @@ from booksan.gateway.limits import (
     Connections,
     make_room_for,
 )
+from booksan.gateway.names import names_of
 from booksan.gateway.protocol import protocol_class
 from booksan.gateway.service import Service
 from booksan.memory import quiet_collector
@@ -114,7 +115,12 @@ class Life:
             make_room_for(config.max_connections), config.header_seconds
         )
         self._server = uvicorn_server(
-            Door(routes(self._service), self._connections), self._connections
+            Door(
+                routes(self._service),
+                self._connections,
+                names_of(config, has_token=access.has_token),
+            ),
+            self._connections,
         )
 
     async def run(self, listener: socket.socket, stop: StopSignal) -> None:

@@ -83,7 +83,7 @@ def head(client: HttpClient, number: int, length: int) -> bytes:
     secret = client.http.headers["Booksan-Secret"]
     path = f"{client.path}/sources/books/batches/{number}"
     return (
-        f"PUT {path} HTTP/1.1\r\nHost: x\r\nBooksan-Secret: {secret}\r\n"
+        f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nBooksan-Secret: {secret}\r\n"
         f"Content-Length: {length}\r\n\r\n"
     ).encode()
 
@@ -144,7 +144,7 @@ def test_a_refused_connection_can_be_used_again(alpha: Running, client: HttpClie
 
 
 def test_slow_heads_are_cut_off(alpha: Running) -> None:
-    for beginning in (b"", b"GET /v1/hea", b"GET /v1/health HTTP/1.1\r\nHost: x\r\n"):
+    for beginning in (b"", b"GET /v1/hea", b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n"):
         with connect(alpha) as connection:
             begun = time.monotonic()
             connection.sendall(beginning)
@@ -210,7 +210,7 @@ def test_the_connection_over_the_limit_is_told_so(alpha: Running, client: HttpCl
         while not refused and len(kept) <= CONNECTIONS:
             connection = connect(alpha)
             stack.enter_context(connection)
-            connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answer = connection.recv(65536)
             kept.append(connection)
             refused = answer if b" 503 " in answer else b""
@@ -226,7 +226,7 @@ def test_the_connection_over_the_limit_is_told_so(alpha: Running, client: HttpCl
 def keep_alive(alpha: Running) -> socket.socket:
     """A connection that has had its first request, and may stay."""
     connection = connect(alpha)
-    connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+    connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
     return connection
 
