@@ -9,6 +9,7 @@ import json
 import resource
 from typing import Any, cast
 
+from booksan.errors import UsageError
 from booksan.gateway.errors import Problem
 
 #: Seconds that a connection may stay without a request after its last one.
@@ -146,7 +147,10 @@ def _refusal(problem: Problem) -> bytes:
 
 
 def make_room_for(connections: int) -> int:
-    """Raises the limit of open files as far as needed; how many connections there can be."""
+    """Raises the limit of open files as far as needed; how many connections there can be.
+
+    UsageError if there can be none.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * connections + OTHER_FILES
     if hard != resource.RLIM_INFINITY:
@@ -156,7 +160,12 @@ def make_room_for(connections: int) -> int:
         soft = wanted
     if soft == resource.RLIM_INFINITY:
         return connections
-    return max(1, min(connections, soft - OTHER_FILES))
+    if soft <= OTHER_FILES:
+        raise UsageError(
+            f"only {soft} open files are allowed, and a gateway needs {OTHER_FILES} before its "
+            f"first connection; raise the limit (ulimit -n, LimitNOFILE) to {connections * 2} or so"
+        )
+    return min(connections, soft - OTHER_FILES)
 
 
 def peer_of(scope: Any) -> Peer | None:

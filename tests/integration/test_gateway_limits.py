@@ -5,6 +5,8 @@ import gzip
 import io
 import json
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +20,9 @@ import psutil
 import pytest
 import zstandard
 
-from booksan.gateway.config import GatewayConfig
+from booksan.errors import EXIT_CANNOT_START
+from booksan.gateway.config import GatewayConfig, write_gateway_config
+from booksan.gateway.limits import OTHER_FILES
 from booksan.gateway.uploads import QUEUE_LIMIT
 from booksan.transport.base import Outgoing
 from booksan.transport.spool import Spool
@@ -368,3 +372,23 @@ def test_a_long_list_takes_little_memory_and_keeps_nobody_waiting(
             assert each.result().json() == {"rows": 1, "rejected": 0}
         assert answers
         assert most < MOST_MEMORY
+
+
+@pytest.mark.parametrize("files", [64, OTHER_FILES])
+def test_a_gateway_without_files_for_a_connection_does_not_start(
+    tmp_path: Path, files: int
+) -> None:
+    write_gateway_config(tmp_path, CONFIG)
+    code = (
+        "import resource, sys, pathlib; from booksan.gateway.main import run; "
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files})); "
+        "sys.exit(run(pathlib.Path(sys.argv[1]), 'gateway', 0))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ended.returncode == EXIT_CANNOT_START
+    assert f"only {files} open files are allowed" in ended.stdout + ended.stderr
