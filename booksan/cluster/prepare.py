@@ -1,6 +1,7 @@
 """A data directory made ready: what the supervisor, the workers and the gateway read there."""
 
 import os
+import stat
 import sys
 import time
 from collections.abc import Mapping
@@ -144,6 +145,7 @@ def _check_directory(data_dir: Path) -> None:
         return
     if not data_dir.is_dir():
         raise UsageError(f"{data_dir} is not a directory; name another one with --data-dir")
+    _check_owner(data_dir)
     names = {entry.name for entry in data_dir.iterdir() if not entry.name.startswith(".")}
     if "run.json" in names:
         raise UsageError(f"{data_dir} belongs to a `booksan run`; name another with --data-dir")
@@ -152,6 +154,20 @@ def _check_directory(data_dir: Path) -> None:
         raise UsageError(
             f"{data_dir} is not empty and not a data directory of booksan; name an empty one "
             "with --data-dir"
+        )
+
+
+def _check_owner(data_dir: Path) -> None:
+    """Secrets and state are only as safe as the directory that they are in."""
+    found = data_dir.stat()
+    if found.st_uid != os.geteuid():
+        raise UsageError(
+            f"{data_dir} belongs to another user; run as that one, or name another directory with "
+            "--data-dir"
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsageError(
+            f"others may write to {data_dir}; take that from them with `chmod go-w {data_dir}`"
         )
 
 
@@ -258,6 +274,7 @@ def _write_gateway(setup: HostSetup, listen: Address) -> None:
         homes=topology.homes(frozenset(setup.shards)),
         gateways=topology.other_gateways(setup.name),
         hosts=topology.names,
+        reached=str(topology.hosts[setup.name].gateway) if setup.name in topology.hosts else "",
         **topology.limits,  # type: ignore[arg-type]
     )
     write_gateway_config(setup.data_dir, config)

@@ -62,11 +62,11 @@ class About:
         return JSONResponse(self._document)
 
     async def datasets(self, request: Request) -> Response:
-        self._service.access.caller(request.headers)
+        self._service.access.caller(request)
         return json_answer({"datasets": [describe(each) for each in self._known().values()]})
 
     async def dataset(self, request: Request) -> Response:
-        self._service.access.caller(request.headers)
+        self._service.access.caller(request)
         name = request.path_params["name"]
         if name not in self._known():
             known = ", ".join(self._known())
@@ -74,7 +74,7 @@ class About:
         return json_answer(describe(self._known()[name]))
 
     async def clients(self, request: Request) -> Response:
-        if not self._service.access.caller(request.headers).operator:
+        if not self._service.access.caller(request).operator:
             raise Problem(403, "not_operator", "only the operator may list clients")
         query_of(request, ())
         found = await self._own_clients()
@@ -100,7 +100,7 @@ class About:
         return self._service.datasets
 
     def _only_gateways(self, request: Request) -> None:
-        if not self._service.access.caller(request.headers).gateway:
+        if not self._service.access.caller(request).gateway:
             raise Problem(403, "not_gateway", "only gateways of this cluster may ask this")
 
     async def _own_clients(self) -> list[dict[str, Any]]:

@@ -168,7 +168,7 @@ class Batches:
             caller.check_owner(look.status.spec)
             return look.status.ticket, look.status.permits
         headers = {TICKET_HEADER: ticket} if ticket else {}
-        answer = await self._neighbours.ask(caller, url, f"/v1/clients/{client}", headers)
+        answer = await self._neighbours.ask(caller, client, url, headers)
         found = answer.json()
         if answer.status_code != 200:
             error = found["error"]

@@ -1,8 +1,8 @@
 """One connection's HTTP: uvicorn's protocol, with a bound on all that is no body.
 
 uvicorn keeps every header, every trailer and every request that comes before its turn, however many
-there are. Here a head and its trailers are counted together, trailers are dropped, and nothing is
-taken of a request that comes before the answer to the one before it is complete.
+there are. Here a head and its trailers are counted together, trailers are dropped, and one request
+may wait for its turn: a client that has the last byte of an answer may be faster than this side.
 """
 
 import asyncio
@@ -17,6 +17,8 @@ from booksan.gateway.limits import Connections, Watch
 MAX_HEAD_BYTES = 128 * 1024
 #: Fields of a head and its trailers together: each takes some 200 bytes of memory besides its own.
 MAX_FIELDS = 100
+#: Bytes of the body of a request that waits for its turn: uvicorn reads on now and then.
+MAX_WAITING = 1024 * 1024
 #: Bytes that are parsed at once, and so by how much an unfinished field can be over the bound.
 SLICE = 32 * 1024
 
@@ -73,8 +75,8 @@ class BoundedProtocol(HttpToolsProtocol):
                 self._refuse(_HEAD_TOO_LARGE)
 
     def on_message_begin(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            # The answer in hand is the last one; who sends ahead must send again what is not
+        if self.pipeline:
+            # The one that waits is the last one; who sends ahead must send again what is not
             # answered, as HTTP has it.
             self._deaf = True
             self.cycle.keep_alive = False
@@ -101,6 +103,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._silent = 0
         super().on_body(body)
+        if self.pipeline and len(self.cycle.body) > MAX_WAITING:
+            self._deaf = True
+            self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         """Called when the parser has stopped."""

@@ -38,13 +38,16 @@ class Runs:
 
     async def create(self, request: Request) -> Response:
         service = self._service
-        caller = service.access.caller(request.headers)
+        caller = service.access.caller(request)
         caller.check_secret()
         body = await service.body(request)
+        caller.check_body(body)
         wanted = read_wanted(body, service.datasets)
         url = service.homes.url(service.homes.shard(wanted.client))
         if url and not caller.gateway:
-            raise Elsewhere(await service.neighbours.forward(request, caller, url, body))
+            raise Elsewhere(
+                await service.neighbours.forward(request, caller, wanted.client, url, body)
+            )
         look, begun = await service.clients.create(caller, wanted)
         return json_answer(status_of(look), 201 if begun else 200)
 
@@ -112,7 +115,7 @@ class Runs:
         return json_answer({"how": how})
 
     async def put(self, request: Request) -> Response:
-        caller = self._service.access.caller(request.headers)
+        caller = self._service.access.caller(request)
         caller.check_secret()
         client, source = client_of(request), name_of(request, "source")
         number = number_of("the number of the batch", request.path_params["n"])
@@ -122,7 +125,7 @@ class Runs:
         return json_answer({"rows": receipt.rows, "rejected": receipt.rejected})
 
     async def end(self, request: Request) -> Response:
-        caller = self._service.access.caller(request.headers)
+        caller = self._service.access.caller(request)
         caller.check_secret()
         client, source = client_of(request), name_of(request, "source")
         batches = self._service.batches

@@ -46,7 +46,7 @@ class Service:
         self.datasets = served(config.shards)
         self.stopping = asyncio.Event()
         self.homes = Homes(data_dir, config)
-        self.neighbours = Neighbours(config, access.cluster)
+        self.neighbours = Neighbours(config, access.word)
         self.queues = Queues(data_dir, config, secret)
         self.clients = Clients(config, self.homes, self.queues)
         self.batches = Batches(
@@ -67,13 +67,13 @@ class Service:
 
     async def place(self, request: Request, *, operator_may: bool = False) -> Place:
         """Raises Elsewhere with the answer if the client's home is on another host."""
-        caller = self.access.caller(request.headers)
+        caller = self.access.caller(request)
         caller.check_secret(operator_may=operator_may)
         client = client_of(request)
         shard = self._shard(request, client)
         url = self.homes.url(shard)
         if url and not caller.gateway:
-            raise Elsewhere(await self.neighbours.forward(request, caller, url, b""))
+            raise Elsewhere(await self.neighbours.forward(request, caller, client, url))
         return Place(caller, client, shard)
 
     async def look(self, place: Place, *, operator_may: bool = False) -> Look:

@@ -68,7 +68,7 @@ def test_the_document_names_every_path(alpha: Running) -> None:
     with alpha.client("mine") as client:
         paths = client.http.get("/v1/openapi.json").json()["paths"]
     documented = {f"{method.upper()} {path}" for path in paths for method in paths[path]}
-    service = Service(alpha.root, CONFIG, Access("", "", b""), b"")
+    service = Service(alpha.root, CONFIG, Access("", "", (b"",)), b"")
     served = {
         f"{method} {route.path}"
         for route in routes(service).routes

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from booksan.gateway.access import CLUSTER_HEADER, OPERATOR_HEADER, Access
+from booksan.gateway.word import CHALLENGE_HEADER, CLUSTER_HEADER, Call, Vouched, Word
 from booksan.tickets import load_secret
 from tests.integration.gateway_host import OPERATOR, HttpClient, Running, error_of, running
 from tests.simulation.data import Sample, sample
@@ -147,16 +147,21 @@ def test_the_operator_sees_and_cancels_but_does_not_upload(
 def test_only_gateways_of_the_cluster_ask_inside(
     alpha: Running, client: HttpClient, stranger: httpx.Client
 ) -> None:
-    word = Access("", "", load_secret(alpha.root)).cluster
+    word = Word((load_secret(alpha.root),))
+    place = urlsplit(alpha.url).netloc
     for path in ("/internal/v1/clients", "/internal/v1/progress/mine"):
         assert error_of(stranger.get(path)) == (401, "no_token")
         assert error_of(stranger.get(path, headers=OPERATOR)) == (403, "not_gateway")
-        for wrong in ("", "x", word[:-1]):
+        call = Call("GET", path, place)
+        stale = stranger.get(path, headers={CLUSTER_HEADER: word.sign(call, Vouched(), "")})
+        assert error_of(stale) == (401, "stale_word")
+        signed = word.sign(call, Vouched(), stale.headers[CHALLENGE_HEADER])
+        for wrong in ("", "x", signed[:-1], "1" + signed[1:], signed.replace(",0,", ",1,")):
             answer = stranger.get(path, headers={CLUSTER_HEADER: wrong})
             assert error_of(answer) == (403, "wrong_cluster")
-        assert stranger.get(path, headers={CLUSTER_HEADER: word}).status_code == 200
-    pretended = stranger.get(client.path, headers=BEARER | {OPERATOR_HEADER: "1"})
-    assert error_of(pretended) == (401, "no_secret")
+        assert stranger.get(path, headers={CLUSTER_HEADER: signed}).status_code == 200
+        again = stranger.get(path, headers={CLUSTER_HEADER: signed})
+        assert error_of(again) == (401, "stale_word")
 
 
 TRICKS = [

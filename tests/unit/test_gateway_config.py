@@ -85,12 +85,12 @@ def test_addresses() -> None:
 
 def test_others_are_let_in_only_with_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BOOKSAN_TOKEN", raising=False)
-    access_from_environment(CONFIG, b"")
+    access_from_environment(CONFIG, (b"",))
     public = replace(CONFIG, listen="0.0.0.0:7300")
     with pytest.raises(UsageError, match="BOOKSAN_TOKEN"):
-        access_from_environment(public, b"")
+        access_from_environment(public, (b"",))
     monkeypatch.setenv("BOOKSAN_TOKEN", "x")
-    access_from_environment(public, b"")
+    access_from_environment(public, (b"",))
 
 
 def test_a_gateway_that_cannot_start_says_so_with_its_exit_code(

@@ -107,7 +107,7 @@ def request(**headers: str) -> Request:
 
 def test_credentials_are_not_shown() -> None:
     secret = "a secret of a client"
-    caller = Access("", "", b"").caller(request(booksan_secret=secret).headers)
+    caller = Access("", "", (b"",)).caller(request(booksan_secret=secret))
     assert secret not in repr(caller)
     spec = Spec("c1", "books", 1, {}, {}, {"results": 1}, 1, owner=owner_of("c1", secret))
     caller.check_owner(spec)
