@@ -14,6 +14,7 @@ import booksan
 from booksan.errors import BooksanError
 from booksan.gateway.describe import describe
 from booksan.gateway.errors import Problem, problem_of
+from booksan.gateway.finding import HOME_PATH
 from booksan.gateway.openapi import document
 from booksan.gateway.parameters import client_of, query_of
 from booksan.gateway.progress import local_progress
@@ -96,6 +97,11 @@ class About:
         homes = self._service.homes
         return json_answer(await homes.run(local_progress, homes.root, client_of(request)))
 
+    async def internal_home(self, request: Request) -> Response:
+        self._only_gateways(request)
+        homes = self._service.homes
+        return json_answer({"shard": await homes.run(homes.known_shard, client_of(request))})
+
     def _known(self) -> Mapping[str, Any]:
         return self._service.datasets
 
@@ -133,6 +139,7 @@ def routes(service: Service) -> Router:
         f"{run}/sources/{{source}}/batches/{{n}}": {"PUT": runs.put},
         f"{run}/sources/{{source}}/end": {"POST": runs.end},
         "/internal/v1/clients": {"GET": about.internal_clients},
+        f"{HOME_PATH}/{{id}}": {"GET": about.internal_home},
         "/internal/v1/progress/{id}": {"GET": about.internal_progress},
     }
     return Router(

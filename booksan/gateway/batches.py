@@ -16,6 +16,7 @@ from booksan.gateway.access import Caller
 from booksan.gateway.bodies import decoder_of, read_body
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.errors import Problem, gone
+from booksan.gateway.finding import home_of
 from booksan.gateway.homes import Homes
 from booksan.gateway.neighbours import Neighbours
 from booksan.gateway.queues import Queues
@@ -125,7 +126,8 @@ class Batches:
         ticket = request.headers.get(TICKET_HEADER)
         permit = request.headers.get(PERMIT_HEADER)
         if ticket is None:
-            ticket, permits = await self._ask_home(caller, client, self._homes.shard(client), None)
+            shard = await home_of(self._homes, self._neighbours, caller, client)
+            ticket, permits = await self._ask_home(caller, client, shard, None)
             permit = permits.get(source) if permit is None else permit
         spec = read_ticket(self._secret, ticket, client)
         caller.check_owner(spec)

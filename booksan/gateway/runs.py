@@ -11,6 +11,7 @@ from booksan.answers import Format
 from booksan.gateway import events, results
 from booksan.gateway.creation import read_object, read_wanted
 from booksan.gateway.errors import Problem
+from booksan.gateway.finding import home_of
 from booksan.gateway.homes import Look
 from booksan.gateway.parameters import (
     MAX_NUMBER,
@@ -43,12 +44,13 @@ class Runs:
         body = await service.body(request)
         caller.check_body(body)
         wanted = read_wanted(body, service.datasets)
-        url = service.homes.url(service.homes.shard(wanted.client))
+        shard = await home_of(service.homes, service.neighbours, caller, wanted.client)
+        url = service.homes.url(shard)
         if url and not caller.gateway:
             raise Elsewhere(
                 await service.neighbours.forward(request, caller, wanted.client, url, body)
             )
-        look, begun = await service.clients.create(caller, wanted)
+        look, begun = await service.clients.create(caller, wanted, shard)
         return json_answer(status_of(look), 201 if begun else 200)
 
     async def status(self, request: Request) -> Response:

@@ -13,6 +13,7 @@ from booksan.gateway.bodies import MAX_JSON, read_body
 from booksan.gateway.clients import Clients
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.creation import served
+from booksan.gateway.finding import home_of
 from booksan.gateway.homes import Homes, Look
 from booksan.gateway.neighbours import Neighbours
 from booksan.gateway.parameters import client_of
@@ -70,7 +71,7 @@ class Service:
         caller = self.access.caller(request)
         caller.check_secret(operator_may=operator_may)
         client = client_of(request)
-        shard = self._shard(request, client)
+        shard = await self._shard(request, caller, client)
         url = self.homes.url(shard)
         if url and not caller.gateway:
             raise Elsewhere(await self.neighbours.forward(request, caller, client, url))
@@ -85,11 +86,11 @@ class Service:
     def watcher(self, place: Place) -> Watcher:
         return Watcher(self.homes, place.client, place.shard, self.stopping)
 
-    def _shard(self, request: Request, client: str) -> int:
+    async def _shard(self, request: Request, caller: Caller, client: str) -> int:
         """A run is pinned to the shard numbers that it began with; its ticket knows them."""
         ticket = request.headers.get(TICKET_HEADER)
         if ticket is None:
-            return self.homes.shard(client)
+            return await home_of(self.homes, self.neighbours, caller, client)
         return read_ticket(self._secret, ticket, client).home
 
 

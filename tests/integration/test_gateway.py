@@ -20,6 +20,7 @@ import zstandard
 
 from booksan.answers import Format, write_answer
 from booksan.gateway.config import read_address
+from booksan.hashing import shard_of
 from booksan.home import HomeView
 from booksan.stages.books import DATASET as BOOKS
 from booksan.tickets import load_secret
@@ -471,3 +472,28 @@ def test_gateways_speak_tls_to_clients_and_to_each_other(data: Sample, tmp_path:
                 httpx.get(f"{beta.url}/v1/health", trust_env=False)
             with pytest.raises(httpx.HTTPError):
                 httpx.get(beta.url.replace("https", "http"), trust_env=False)
+
+
+def test_one_more_home_leaves_the_clients_that_are_there_where_they_are(
+    data: Sample, tmp_path: Path
+) -> None:
+    name = next(f"c{n}" for n in range(100) if shard_of(f"c{n}", 2) == 1)
+    root, far = tmp_path / "alpha", tmp_path / "beta"
+    far.mkdir()
+    with running(root, stages=("results",)) as alpha, alpha.client(name) as client:
+        ticket = client.create(data).json()["ticket"]
+    (root / "gateway-address.json").unlink()
+    more = replace(CONFIG, shards=dict(CONFIG.shards) | {"results": 2}, homes={0: "", 1: ""})
+    with running(root, more, stages=("results",)) as alpha:
+        (far / "secret").write_bytes(load_secret(root))
+        away = {"homes": dict.fromkeys(more.homes, alpha.url), "gateways": {"alpha": alpha.url}}
+        beyond = replace(more, host="beta", **away)  # type: ignore[arg-type]
+        env = {"BOOKSAN_QUEUES": f"spool:{root}"}
+        with running(far, beyond, env, stages=()) as beta:
+            for gateway in (alpha, beta):
+                with gateway.client(name) as client:
+                    assert client.status()["ticket"] == ticket
+                    again = client.create(data)
+                    assert (again.status_code, again.json()["ticket"]) == (200, ticket)
+                    assert client.put("books", 0, data.batches["books"][0]).status_code == 200
+    assert not list(root.glob(f"clients/{name}/results-1.db"))
