@@ -29,10 +29,12 @@ def room_in(directory: Path) -> Iterator[None]:
 
 def write_atomically(path: Path, write: bytes | Callable[[BinaryIO], object]) -> None:
     """The whole file or nothing: a temporary beside it, synced, then renamed over it."""
-    # Always the same name: what a kill left of it is written over the next time.
+    # Always the same name: what a kill left of it goes first. It is made anew, so that a link that
+    # somebody laid there leads nowhere.
     temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
     try:
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             if callable(write):
                 write(file)
             else:

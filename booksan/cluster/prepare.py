@@ -1,6 +1,7 @@
 """A data directory made ready: what the supervisor, the workers and the gateway read there."""
 
 import os
+import stat
 import sys
 import time
 from collections.abc import Mapping
@@ -176,6 +177,7 @@ def _check_directory(data_dir: Path) -> None:
         return
     if not data_dir.is_dir():
         raise UsageError(f"{data_dir} is not a directory; name another one with --data-dir")
+    _check_owner(data_dir)
     names = {entry.name for entry in data_dir.iterdir() if not entry.name.startswith(".")}
     if "run.json" in names:
         raise UsageError(f"{data_dir} belongs to a `booksan run`; name another with --data-dir")
@@ -184,6 +186,20 @@ def _check_directory(data_dir: Path) -> None:
         raise UsageError(
             f"{data_dir} is not empty and not a data directory of booksan; name an empty one "
             "with --data-dir"
+        )
+
+
+def _check_owner(data_dir: Path) -> None:
+    """Secrets and state are only as safe as the directory that they are in."""
+    found = data_dir.stat()
+    if found.st_uid != os.geteuid():
+        raise UsageError(
+            f"{data_dir} belongs to another user; run as that one, or name another directory with "
+            "--data-dir"
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsageError(
+            f"others may write to {data_dir}; take that from them with `chmod go-w {data_dir}`"
         )
 
 
@@ -282,6 +298,13 @@ def _is_taken(lock: Path) -> bool:
     return False
 
 
+def _reached(setup: HostSetup, listen: Address) -> str:
+    """Where the other gateways reach this one; empty if that is not known before it listens."""
+    if setup.name in setup.topology.hosts:
+        return str(setup.topology.hosts[setup.name].gateway)
+    return str(listen) if listen.port and setup.members is not None else ""
+
+
 def _write_gateway(setup: HostSetup, listen: Address) -> None:
     from booksan.gateway.config import GatewayConfig, write_gateway_config
 
@@ -297,6 +320,8 @@ def _write_gateway(setup: HostSetup, listen: Address) -> None:
             if setup.members is None
             else gateways_of(topology, setup.members, setup.name)
         ),
+        hosts=topology.names,
+        reached=_reached(setup, listen),
         **topology.limits,  # type: ignore[arg-type]
     )
     write_gateway_config(setup.data_dir, config)

@@ -3,7 +3,6 @@
 Nothing that is compared here ever stands in a log or in the text of an error.
 """
 
-import hashlib
 import hmac
 import os
 import re
@@ -11,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from starlette.datastructures import Headers
+from starlette.requests import Request
 
 from booksan.errors import UsageError
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.errors import Problem
+from booksan.gateway.word import CLUSTER_HEADER, Call, Vouched, Word, digest_of_body
 from booksan.spec import Spec, owner_of
 
-CLUSTER_HEADER = "Booksan-Cluster"
-#: Beside a right cluster header: the gateway before this one has seen the operator's token.
-OPERATOR_HEADER = "Booksan-Operator"
 SECRET_HEADER = "Booksan-Secret"
 
 #: Characters of a token that others than this machine's users can try. A random one of so many
@@ -34,26 +32,42 @@ class Caller:
     """Who sent a request, as far as its headers prove it."""
 
     operator: bool = False
-    #: Another gateway of the cluster, which has checked tokens already.
-    gateway: bool = False
     secret: str | None = field(default=None, repr=False)
+    #: What another gateway of the cluster has checked already; secrets never get this far.
+    vouched: Vouched | None = None
+
+    @property
+    def gateway(self) -> bool:
+        return self.vouched is not None
 
     def owner(self, client: str) -> str:
         """Whose client it would be; a new client needs a secret."""
+        if self.vouched is not None and self.vouched.owner:
+            return self.vouched.owner
         return owner_of(client, self._secret())
+
+    def vouch_for(self, client: str, body: bytes) -> Vouched:
+        """What this gateway may tell another one about a call for this client."""
+        owner = owner_of(client, self._secret()) if self.secret is not None else ""
+        return Vouched(self.operator, owner, digest_of_body(body))
+
+    def check_body(self, body: bytes) -> None:
+        """Refuses another body than the one that the gateway before this one has signed."""
+        if self.vouched is not None and self.vouched.body != digest_of_body(body):
+            raise Problem(403, "wrong_cluster", "the word of the cluster is for another body")
 
     def check_owner(self, spec: Spec, *, operator_may: bool = False) -> None:
         """Refuses all but the client's owner, and the operator where it may stand in."""
         if operator_may and self.operator:
             return
-        owner = owner_of(spec.client, self._secret())
+        owner = self.owner(spec.client)
         if not hmac.compare_digest(owner.encode(), spec.owner.encode()):
             raise Problem(403, "wrong_secret", f"the secret is not the one of {spec.client}")
 
     def check_secret(self, *, operator_may: bool = False) -> None:
         """Refuses a request without a secret before anything is looked up for it."""
         if not (operator_may and self.operator):
-            self._secret()
+            self.owner("")
 
     def _secret(self) -> str:
         if self.secret is None:
@@ -66,25 +80,27 @@ class Caller:
 
 
 class Access:
-    def __init__(self, token: str, operator_token: str, keys: Sequence[bytes]) -> None:
-        """An empty token is none."""
+    def __init__(
+        self, token: str, operator_token: str, keys: Sequence[bytes], receiver: str = ""
+    ) -> None:
+        """An empty token is none; `receiver` is where other gateways reach this one, if known."""
         self._token = token.encode()
         self._operator = operator_token.encode()
-        #: What gateways say to each other; the first is said, each is believed.
-        self._words = [hmac.new(key, b"gateway\0", hashlib.sha256).hexdigest() for key in keys]
+        self._receiver = receiver
+        self.word = Word(keys)
 
     @property
-    def cluster(self) -> str:
-        return self._words[0]
+    def has_token(self) -> bool:
+        return bool(self._token)
 
-    def caller(self, headers: Headers) -> Caller:
+    def caller(self, request: Request) -> Caller:
         """Refuses whoever does not know the gateway's token, if there is one."""
+        headers = request.headers
         secret = headers.get(SECRET_HEADER)
-        cluster = headers.get(CLUSTER_HEADER)
-        if cluster is not None:
-            if not any(_same(cluster, word.encode()) for word in self._words):
-                raise Problem(403, "wrong_cluster", "the word of the cluster is wrong")
-            return Caller(OPERATOR_HEADER in headers, gateway=True, secret=secret)
+        word = headers.get(CLUSTER_HEADER)
+        if word is not None:
+            vouched = self.word.check(word, self._call(request))
+            return Caller(vouched.operator, vouched=vouched)
         given = _bearer(headers)
         if given is not None and self._operator and _same(given, self._operator):
             return Caller(operator=True, secret=secret)
@@ -94,6 +110,11 @@ class Access:
             if not _same(given, self._token):
                 raise Problem(403, "wrong_token", "the token is wrong")
         return Caller(secret=secret)
+
+    def _call(self, request: Request) -> Call:
+        query = request.scope["query_string"].decode("latin-1")
+        path = request.scope["raw_path"].decode("latin-1") + (f"?{query}" if query else "")
+        return Call(request.method, path, self._receiver or request.headers.get("host", ""))
 
 
 def access_from_environment(config: GatewayConfig, keys: Sequence[bytes]) -> Access:
@@ -106,7 +127,7 @@ def access_from_environment(config: GatewayConfig, keys: Sequence[bytes]) -> Acc
                 "because others can reach it"
             )
         _check_long({"BOOKSAN_TOKEN": token, "BOOKSAN_OPERATOR_TOKEN": operator})
-    return Access(token, operator, keys)
+    return Access(token, operator, keys, config.reached)
 
 
 def _check_long(tokens: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ import booksan
 from booksan.errors import BooksanError
 from booksan.gateway.describe import describe
 from booksan.gateway.errors import Problem, problem_of
+from booksan.gateway.finding import HOME_PATH
 from booksan.gateway.openapi import document
 from booksan.gateway.parameters import client_of, query_of
 from booksan.gateway.progress import local_progress
@@ -83,11 +84,11 @@ class About:
         return JSONResponse(self._document)
 
     async def datasets(self, request: Request) -> Response:
-        self._service.access.caller(request.headers)
+        self._service.access.caller(request)
         return json_answer({"datasets": [describe(each) for each in self._known().values()]})
 
     async def dataset(self, request: Request) -> Response:
-        self._service.access.caller(request.headers)
+        self._service.access.caller(request)
         name = request.path_params["name"]
         if name not in self._known():
             known = ", ".join(self._known())
@@ -95,7 +96,7 @@ class About:
         return json_answer(describe(self._known()[name]))
 
     async def clients(self, request: Request) -> Response:
-        if not self._service.access.caller(request.headers).operator:
+        if not self._service.access.caller(request).operator:
             raise Problem(403, "not_operator", "only the operator may list clients")
         query_of(request, ())
         found = await self._own_clients()
@@ -123,11 +124,16 @@ class About:
         arguments = (homes.root, client_of(request), homes.clock.now())
         return json_answer(await homes.run(local_progress, *arguments))
 
+    async def internal_home(self, request: Request) -> Response:
+        self._only_gateways(request)
+        homes = self._service.homes
+        return json_answer({"shard": await homes.run(homes.known_shard, client_of(request))})
+
     def _known(self) -> Mapping[str, Any]:
         return self._service.datasets
 
     def _only_gateways(self, request: Request) -> None:
-        if not self._service.access.caller(request.headers).gateway:
+        if not self._service.access.caller(request).gateway:
             raise Problem(403, "not_gateway", "only gateways of this cluster may ask this")
 
     async def _own_clients(self) -> list[dict[str, Any]]:
@@ -161,6 +167,7 @@ def routes(service: Service) -> Router:
         f"{run}/sources/{{source}}/end": {"POST": runs.end},
         "/internal/v1/homes": {"GET": about.internal_homes},
         "/internal/v1/clients": {"GET": about.internal_clients},
+        f"{HOME_PATH}/{{id}}": {"GET": about.internal_home},
         "/internal/v1/progress/{id}": {"GET": about.internal_progress},
     }
     return Router(

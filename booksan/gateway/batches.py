@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
@@ -16,6 +16,7 @@ from booksan.gateway.access import Caller
 from booksan.gateway.bodies import decoder_of, read_body
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.errors import Problem, gone
+from booksan.gateway.finding import home_of
 from booksan.gateway.homes import Homes
 from booksan.gateway.neighbours import Neighbours
 from booksan.gateway.progress import Progress, resend_of
@@ -36,6 +37,9 @@ BODIES = 32
 CLIENT_BODIES = 8
 #: Batches that are parsed and published at once. polars leaves Python's lock only in parts.
 PARSERS = 4
+#: Commas of a batch that is heavy: each may stand for a value, which takes some hundred bytes for a
+#: while though it has but one. Ordinary batches have a tenth of that.
+HEAVY = 1_000_000
 #: Seconds between two looks at full queues: the first, and the longest.
 LOOKS = (0.01, 0.25)
 #: Seconds for which full queues are taken to be full still.
@@ -94,6 +98,8 @@ class Batches:
         #: Short questions to the queues; batches in work must not keep them waiting.
         self._askers = ThreadPoolExecutor(2, "room")
         self._turns = Turns(config.room_seconds)
+        #: Heavy batches go one at a time, so that memory is bounded by one of them.
+        self._heavy = asyncio.Lock()
         #: When queues were last found to be full: many who wait need not all look.
         self._full: dict[tuple[str, ...], float] = {}
 
@@ -104,11 +110,12 @@ class Batches:
         async with self._turns.of(admitted.spec.client):
             config = self._config
             body = await read_body(request, config.max_batch_bytes, config.body_seconds)
-            return await self._in_thread(
-                lambda: self._queues.gateway().put(
-                    admitted.ticket, source, number, body, admitted.permit
+            async with self._heavy if body.count(b",") > HEAVY else nullcontext():
+                return await self._in_thread(
+                    lambda: self._queues.gateway().put(
+                        admitted.ticket, source, number, body, admitted.permit
+                    )
                 )
-            )
 
     async def end(self, admitted: Pass, source: str, batches: int) -> None:
         await self._wait_for_room(admitted.spec, source)
@@ -121,7 +128,8 @@ class Batches:
         ticket = request.headers.get(TICKET_HEADER)
         permit = request.headers.get(PERMIT_HEADER)
         if ticket is None:
-            ticket, permits = await self._ask_home(caller, client, self._homes.shard(client), None)
+            shard = await home_of(self._homes, self._neighbours, caller, client)
+            ticket, permits = await self._ask_home(caller, client, shard, None)
             permit = permits.get(source) if permit is None else permit
         spec = read_ticket(self._keys, ticket, client)
         caller.check_owner(spec)
@@ -174,7 +182,7 @@ class Batches:
             caller.check_owner(look.status.spec)
             return look.status.ticket, look.status.permits
         headers = {TICKET_HEADER: ticket} if ticket else {}
-        answer = await self._neighbours.ask(caller, url, f"/v1/clients/{client}", headers)
+        answer = await self._neighbours.ask(caller, client, url, headers)
         found = answer.json()
         if answer.status_code != 200:
             error = found["error"]

@@ -35,9 +35,8 @@ class Clients:
         #: Asked for, and not shown by their homes yet.
         self._pending: set[str] = set()
 
-    async def create(self, caller: Caller, wanted: Wanted) -> tuple[Look, bool]:
+    async def create(self, caller: Caller, wanted: Wanted, shard: int) -> tuple[Look, bool]:
         """The client as its home shows it, and whether it began just now."""
-        shard = self._homes.shard(wanted.client)
         spec = self._spec(caller, wanted)
         async with self._creating:
             look = await self._find(spec, shard)

@@ -44,6 +44,11 @@ class GatewayConfig:
     homes: Mapping[int, str] = field(default_factory=lambda: {0: ""})
     #: Name -> URL of the gateways of all other hosts.
     gateways: Mapping[str, str] = field(default_factory=dict)
+    #: Host and port at which the other gateways reach it: their calls are signed for this one
+    #: place. If it is not known, for the one that stands in their request.
+    reached: str = ""
+    #: Names by which clients call it, beside addresses, `localhost` and those of the cluster.
+    hosts: tuple[str, ...] = ()
     #: Seconds from the creation of a client to its hard end.
     expiry: int = 7 * 24 * 3600
     #: Seconds without an upload after which an unfinished upload is given up; 0 for never.
@@ -119,8 +124,12 @@ def _config(found: object) -> GatewayConfig:
 
 
 def _checked(name: str, value: Any) -> Any:
-    if name in ("host", "listen", "topology"):
+    if name in ("host", "listen", "topology", "reached"):
         return _text(name, value)
+    if name == "hosts":
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise UsageError(f'"{name}" must be a list of names, not {value!r}')
+        return tuple(value)
     if name in ("shards", "homes", "gateways"):
         return _MAPS[name](name, value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e12:

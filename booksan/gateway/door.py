@@ -2,12 +2,13 @@
 
 import asyncio
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from booksan.gateway.bodies import Incoming
 from booksan.gateway.errors import Problem, log, problem_of
-from booksan.gateway.limits import Connections, peer_of
+from booksan.gateway.limits import GUARDS, Connections, peer_of
+from booksan.gateway.names import Names
 
 #: Seconds for a client to take the next piece of its answer.
 SEND_SECONDS = 60.0
@@ -22,9 +23,10 @@ def _stopping() -> Problem:
 
 
 class Door:
-    def __init__(self, app: ASGIApp, connections: Connections) -> None:
+    def __init__(self, app: ASGIApp, connections: Connections, names: Names) -> None:
         self._app = app
         self._connections = connections
+        self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -37,11 +39,13 @@ class Door:
             self._connections.ended(peer)
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        incoming = Incoming(receive, Headers(scope=scope))
+        headers = Headers(scope=scope)
+        incoming = Incoming(receive, headers)
         answer = _Answer(send)
         # Makes the router raise what it has no answer to, instead of answering in plain text.
         scope["app"] = self
         try:
+            self._names.check(headers)
             await self._app(scope, incoming.receive, answer.send)
         except asyncio.CancelledError:
             # Only the end of the process cancels a request, when its time to drain is over.
@@ -72,5 +76,9 @@ class _Answer:
 
     async def send(self, message: Message) -> None:
         self.begun = True
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            for name, value in GUARDS.items():
+                headers.setdefault(name, value)
         async with asyncio.timeout(SEND_SECONDS):
             await self._send(message)

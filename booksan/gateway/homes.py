@@ -98,6 +98,18 @@ class Homes:
         """The home of a client that is not pinned to other shard numbers by a ticket."""
         return shard_of(client, self._count)
 
+    @property
+    def are_one(self) -> bool:
+        return len(self._homes) == 1
+
+    def known_shard(self, client: str) -> int | None:
+        """The home on this host that has the client, whatever the number of homes is now."""
+        names = (self._root / "clients" / client).glob(f"{HOME}-*.db")
+        found = [path.stem.removeprefix(f"{HOME}-") for path in names]
+        shards = sorted(int(one) for one in found if one.isdecimal() and int(one) in self._homes)
+        present = self.shard(client)
+        return present if present in shards else next(iter(shards), None)
+
     def url(self, shard: int) -> str:
         """Of the gateway that can read this home; empty for this one."""
         if shard not in self._homes:

@@ -1,30 +1,34 @@
-"""What one connection, and all of them together, may take: numbers, heads, times.
+"""What one connection, and all of them together, may take: numbers and times.
 
-uvicorn has no time limit for the head of a request and none for its size, so the protocol below
-watches what arrives, and the application tells it when a request begins and ends.
+uvicorn has no time limit for the head of a request, so the protocol tells what arrives, and the
+application when a request begins and ends.
 """
 
 import asyncio
 import json
 import resource
-import socket
 from typing import Any, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
+from booksan.errors import UsageError
 from booksan.gateway.errors import Problem
 
 #: Seconds that a connection may stay without a request after its last one.
 KEEP_ALIVE_SECONDS = 75
-#: Bytes that may come outside of a request: asyncio reads up to 256 KiB at once, of which most may
-#: be the beginning of a body, and a head with a ticket has up to 100 KiB.
-MAX_HEAD_BYTES = 512 * 1024
+#: Bytes that may come while no request is in hand: asyncio reads up to 256 KiB at once, of which
+#: most may be the beginning of a body, or the rest of one that nobody wants any more.
+MAX_IDLE_BYTES = 512 * 1024
 #: Seconds for a refused client to read why.
 REFUSAL_SECONDS = 1.0
 #: Clients that are being refused at once; those beyond are cut off without a word.
 MAX_REFUSALS = 100
 #: Open files that are not connections: databases, queues, other gateways.
 OTHER_FILES = 256
+
+#: On every answer: a browser takes it for what it is called, and neither runs nor frames it.
+GUARDS = {
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
 
 Peer = tuple[str, int]
 
@@ -87,7 +91,7 @@ class Watch:
         self._transport = transport
         self._head_seconds = head_seconds
         self._busy = False
-        self._head_bytes = 0
+        self._idle_bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._arm(head_seconds)
 
@@ -95,10 +99,10 @@ class Watch:
         """False if too much has come without being a request."""
         if self._busy:
             return True
-        if self._head_bytes == 0:
+        if self._idle_bytes == 0:
             self._arm(self._head_seconds)
-        self._head_bytes += size
-        return self._head_bytes <= MAX_HEAD_BYTES
+        self._idle_bytes += size
+        return self._idle_bytes <= MAX_IDLE_BYTES
 
     def request_began(self) -> None:
         self._busy = True
@@ -106,7 +110,7 @@ class Watch:
 
     def request_ended(self) -> None:
         self._busy = False
-        self._head_bytes = 0
+        self._idle_bytes = 0
         # Also while it is closing: a client that does not read its answer must not hold it open.
         self._arm(KEEP_ALIVE_SECONDS)
 
@@ -127,60 +131,26 @@ def _peer(transport: asyncio.BaseTransport) -> Peer:
     return (str(name[0]), int(name[1])) if isinstance(name, tuple) else ("", id(transport))
 
 
-def _send_at_once(transport: asyncio.Transport) -> None:
-    """Head and body of an answer go out in two pieces; without this the second waits 40 ms."""
-    connection = transport.get_extra_info("socket")
-    if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-def protocol_class(connections: Connections) -> type[asyncio.Protocol]:
-    class WatchedProtocol(HttpToolsProtocol):
-        _watch: Watch | None = None
-        _refused = False
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            _send_at_once(transport)
-            self._watch = connections.open(transport)
-            if self._watch is None:
-                connections.refuse(transport, _TOO_MANY)
-            else:
-                super().connection_made(transport)
-
-        def data_received(self, data: bytes) -> None:
-            if self._watch is None or self._refused:
-                return
-            if self._watch.received(len(data)):
-                super().data_received(data)
-            else:
-                self._refused = True
-                connections.refuse(self.transport, _HEAD_TOO_LARGE)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            if self._watch is not None:
-                connections.close(self.transport, self._watch)
-                super().connection_lost(exc)
-
-    return WatchedProtocol
-
-
-_TOO_MANY = Problem(503, "too_many_connections", "too many connections; try again later")
-_HEAD_TOO_LARGE = Problem(431, "head_too_large", "the head of the request is too large")
-
-
 def _refusal(problem: Problem) -> bytes:
     body = json.dumps(problem.body).encode()
-    headers = problem.headers | {
-        "Content-Type": "application/json",
-        "Content-Length": str(len(body)),
-        "Connection": "close",
-    }
+    headers = (
+        problem.headers
+        | GUARDS
+        | {
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+        }
+    )
     head = [f"HTTP/1.1 {problem.status} Refused", *(f"{k}: {v}" for k, v in headers.items())]
     return "\r\n".join([*head, "", ""]).encode() + body
 
 
 def make_room_for(connections: int) -> int:
-    """Raises the limit of open files as far as needed; how many connections there can be."""
+    """Raises the limit of open files as far as needed; how many connections there can be.
+
+    UsageError if there can be none.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * connections + OTHER_FILES
     if hard != resource.RLIM_INFINITY:
@@ -190,7 +160,12 @@ def make_room_for(connections: int) -> int:
         soft = wanted
     if soft == resource.RLIM_INFINITY:
         return connections
-    return max(1, min(connections, soft - OTHER_FILES))
+    if soft <= OTHER_FILES:
+        raise UsageError(
+            f"only {soft} open files are allowed, and a gateway needs {OTHER_FILES} before its "
+            f"first connection; raise the limit (ulimit -n, LimitNOFILE) to {connections * 2} or so"
+        )
+    return min(connections, soft - OTHER_FILES)
 
 
 def peer_of(scope: Any) -> Peer | None:

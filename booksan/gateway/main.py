@@ -7,11 +7,13 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -33,8 +35,9 @@ from booksan.gateway.limits import (
     KEEP_ALIVE_SECONDS,
     Connections,
     make_room_for,
-    protocol_class,
 )
+from booksan.gateway.names import names_of
+from booksan.gateway.protocol import protocol_class
 from booksan.gateway.service import Service
 from booksan.memory import quiet_collector
 from booksan.pulse import beat
@@ -56,6 +59,9 @@ ANNOUNCE_SECONDS = 2.0
 SWITCH_SECONDS = 0.0005
 #: Seconds between two signs of life.
 PULSE_SECONDS = 1.0
+#: Files with the certificate and its key, if the gateway shall speak TLS.
+TLS_CERT = "BOOKSAN_TLS_CERT"
+TLS_KEY = "BOOKSAN_TLS_KEY"
 #: Connections that wait to be accepted.
 BACKLOG = 1024
 
@@ -81,7 +87,7 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
         config = read_gateway_config(data_dir)
         keys = load_keys(data_dir)
         access = access_from_environment(config, keys)
-        life = Life(data_dir, config, access, keys)
+        life = Life(data_dir, config, access, keys, certificate_from_environment())
         listener = listen(data_dir, config.address)
     except UsageError as error:
         log.error("cannot start: %s", error)
@@ -106,15 +112,27 @@ class Life:
     """One gateway process, from the moment it can listen."""
 
     def __init__(
-        self, data_dir: Path, config: GatewayConfig, access: Access, keys: Sequence[bytes]
+        self,
+        data_dir: Path,
+        config: GatewayConfig,
+        access: Access,
+        keys: Sequence[bytes],
+        certificate: "Certificate | None",
     ) -> None:
         self._data_dir = data_dir
+        self._scheme = "https" if certificate else "http"
         self._service = Service(data_dir, config, access, keys)
         self._connections = Connections(
             make_room_for(config.max_connections), config.header_seconds
         )
         self._server = uvicorn_server(
-            Door(routes(self._service), self._connections), self._connections
+            Door(
+                routes(self._service),
+                self._connections,
+                names_of(config, has_token=access.has_token),
+            ),
+            self._connections,
+            certificate,
         )
 
     async def run(self, listener: socket.socket, stop: StopSignal) -> None:
@@ -143,7 +161,7 @@ class Life:
             await asyncio.sleep(0.005)
         while True:
             try:
-                write_address(self._data_dir, url_of(listener), os.getpid())
+                write_address(self._data_dir, url_of(listener, self._scheme), os.getpid())
             except OSError as error:
                 log.warning("gateway-address.json cannot be written: %s", error.strerror)
                 await asyncio.sleep(ANNOUNCE_SECONDS)
@@ -158,7 +176,33 @@ async def _live() -> None:
         await asyncio.sleep(PULSE_SECONDS)
 
 
-def uvicorn_server(app: ASGIApp, connections: Connections) -> Server:
+class Certificate(NamedTuple):
+    """For TLS, in PEM."""
+
+    chain: str
+    key: str
+
+
+def certificate_from_environment() -> Certificate | None:
+    """Raises UsageError if it cannot be used."""
+    chain, key = os.environ.get(TLS_CERT, ""), os.environ.get(TLS_KEY, "")
+    if not chain and not key:
+        return None
+    if not chain or not key:
+        raise UsageError(f"TLS needs both {TLS_CERT} and {TLS_KEY}; set both, or none")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, key)
+    except OSError as error:
+        raise UsageError(
+            f"{chain} ({TLS_CERT}) and {key} ({TLS_KEY}) are no certificate and key in PEM: "
+            f"{error.strerror or error}"
+        ) from None
+    return Certificate(chain, key)
+
+
+def uvicorn_server(
+    app: ASGIApp, connections: Connections, certificate: Certificate | None = None
+) -> Server:
     return Server(
         uvicorn.Config(
             app,
@@ -172,6 +216,8 @@ def uvicorn_server(app: ASGIApp, connections: Connections) -> Server:
             proxy_headers=False,
             server_header=False,
             backlog=BACKLOG,
+            ssl_certfile=certificate.chain if certificate else None,
+            ssl_keyfile=certificate.key if certificate else None,
             # The watch of a connection ends it a little earlier.
             timeout_keep_alive=KEEP_ALIVE_SECONDS + 5,
             timeout_graceful_shutdown=DRAIN_SECONDS,
@@ -221,7 +267,7 @@ def _reachable(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
-def url_of(listener: socket.socket) -> str:
+def url_of(listener: socket.socket, scheme: str = "http") -> str:
     host, port = listener.getsockname()[:2]
     host = _reachable(host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

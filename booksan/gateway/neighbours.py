@@ -1,16 +1,21 @@
 """The gateways of the other hosts, which are asked about the homes that are there."""
 
 import asyncio
+import os
+import re
+import ssl
 from collections.abc import AsyncIterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from booksan.gateway.access import CLUSTER_HEADER, OPERATOR_HEADER, SECRET_HEADER, Caller
+from booksan.gateway.access import Caller
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.errors import Problem, tell
+from booksan.gateway.word import CHALLENGE_HEADER, CLUSTER_HEADER, Call, Vouched, Word
 
 if TYPE_CHECKING:
     import httpx
@@ -21,17 +26,23 @@ READ_SECONDS = 60.0
 #: Seconds for an answer that all other gateways are asked for at once.
 ASK_SECONDS = 3.0
 
-_PASSED_ON = ("Booksan-Ticket", "Content-Type", SECRET_HEADER)
+_CHALLENGE = re.compile(r"[0-9a-f.]{1,80}")
+#: Names the authority that signed the other gateways' certificates, if it is one of your own.
+CA = "BOOKSAN_TLS_CA"
+
+_PASSED_ON = ("Booksan-Ticket", "Content-Type")
 _PASSED_BACK = ("Content-Type", "Content-Length", "Content-Disposition", "Retry-After")
 
 
 class Neighbours:
-    """They trust that tokens were checked here."""
+    """They trust what this one says under the cluster's signature; secrets never travel on."""
 
-    def __init__(self, config: GatewayConfig, cluster: str) -> None:
+    def __init__(self, config: GatewayConfig, word: Word) -> None:
         self._gateways = config.gateways
-        self._cluster = cluster
+        self._word = word
         self._most = config.max_connections
+        #: The last challenge of each gateway.
+        self._challenges: dict[str, str] = {}
 
     @cached_property
     def _http(self) -> "httpx.AsyncClient":
@@ -40,21 +51,24 @@ class Neighbours:
 
         limits = httpx.Limits(max_connections=self._most, max_keepalive_connections=32)
         timeout = httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS, pool=CONNECT_SECONDS)
-        return httpx.AsyncClient(trust_env=False, timeout=timeout, limits=limits)
+        authority = os.environ.get(CA)
+        verify = ssl.create_default_context(cafile=authority) if authority else True
+        return httpx.AsyncClient(trust_env=False, timeout=timeout, limits=limits, verify=verify)
 
-    async def forward(self, request: Request, caller: Caller, url: str, body: bytes) -> Response:
+    async def forward(
+        self, request: Request, caller: Caller, client: str, url: str, body: bytes = b""
+    ) -> Response:
         """The answer of the gateway at this URL, as it comes."""
         import httpx
 
-        headers = self._headers(caller)
-        headers |= {k: request.headers[k] for k in _PASSED_ON if k in request.headers}
+        headers = {k: request.headers[k] for k in _PASSED_ON if k in request.headers}
         path = request.scope["raw_path"].decode()
         path += f"?{request.url.query}" if request.url.query else ""
         sent = self._http.build_request(
             request.method, url + path, content=body or None, headers=headers
         )
         try:
-            answer = await self._http.send(sent, stream=True)
+            answer = await self._send(sent, url, caller.vouch_for(client, body))
         except httpx.HTTPError as error:
             raise _away(url, error) from None
         kept = {k: answer.headers[k] for k in _PASSED_BACK if k in answer.headers}
@@ -62,15 +76,18 @@ class Neighbours:
         return StreamingResponse(_content(answer), answer.status_code, headers)
 
     async def ask(
-        self, caller: Caller, url: str, path: str, headers: dict[str, str] | None = None
+        self, caller: Caller, client: str, url: str, headers: dict[str, str]
     ) -> "httpx.Response":
-        """The answer to a GET; Problem if the gateway cannot be reached."""
+        """The client's status; Problem if the gateway cannot be reached."""
         import httpx
 
+        sent = self._http.build_request("GET", f"{url}/v1/clients/{client}", headers=headers)
         try:
-            return await self._http.get(url + path, headers=self._headers(caller) | (headers or {}))
+            answer = await self._send(sent, url, caller.vouch_for(client, b""))
+            await answer.aread()
         except httpx.HTTPError as error:
             raise _away(url, error) from None
+        return answer
 
     async def ask_all(self, path: str) -> AsyncIterator[tuple[str, Any | None]]:
         """(host, what it answered) for every other host; None for those that did not answer."""
@@ -86,25 +103,32 @@ class Neighbours:
         """What the gateway there answers to another one; None if it does not."""
         import httpx
 
+        sent = self._http.build_request("GET", url + path, timeout=seconds)
         try:
-            answer = await self._http.get(
-                url + path, headers={CLUSTER_HEADER: self._cluster}, timeout=seconds
-            )
+            answer = await self._send(sent, url, Vouched())
+            await answer.aread()
             return answer.json() if answer.status_code == 200 else None
         except (httpx.HTTPError, ValueError):
             return None
 
+    async def _send(self, sent: "httpx.Request", url: str, vouched: Vouched) -> "httpx.Response":
+        """Signed with the receiver's last challenge, and once more if it has a new one."""
+        sent.headers["Accept-Encoding"] = "identity"
+        call = Call(sent.method, sent.url.raw_path.decode(), urlsplit(url).netloc)
+        for again in (True, False):
+            challenge = self._challenges.get(url, "")
+            sent.headers[CLUSTER_HEADER] = self._word.sign(call, vouched, challenge)
+            answer = await self._http.send(sent, stream=True)
+            fresh = answer.headers.get(CHALLENGE_HEADER, "")
+            if not again or answer.status_code != 401 or not _CHALLENGE.fullmatch(fresh):
+                break
+            self._challenges[url] = fresh
+            await answer.aclose()
+        return answer
+
     async def close(self) -> None:
         if "_http" in vars(self):
             await self._http.aclose()
-
-    def _headers(self, caller: Caller) -> dict[str, str]:
-        headers = {CLUSTER_HEADER: self._cluster, "Accept-Encoding": "identity"}
-        if caller.operator:
-            headers[OPERATOR_HEADER] = "1"
-        if caller.secret is not None:
-            headers[SECRET_HEADER] = caller.secret
-        return headers
 
 
 async def _content(answer: "httpx.Response") -> AsyncIterator[bytes]:

@@ -77,7 +77,9 @@ def _paths(config: GatewayConfig) -> dict[str, Any]:
     return {
         "/v1/health": {"get": _health()},
         "/v1/openapi.json": {
-            "get": _operation("This document", _ANYBODY, {200: _json({"type": "object"})}, (431,))
+            "get": _operation(
+                "This document", _ANYBODY, {200: _json({"type": "object"})}, (403, 431)
+            )
         },
         "/v1/datasets": {
             "get": _operation(
@@ -109,7 +111,7 @@ def _health() -> dict[str, Any]:
         "Whether queues and disk can be used",
         _ANYBODY,
         {200: _json(ref("Health")), 503: _json(ref("Health"), "they cannot be used")},
-        (431, 500),
+        (403, 431, 500),
     )
 
 

@@ -10,6 +10,7 @@ from booksan.answers import Format
 from booksan.gateway import events, results
 from booksan.gateway.creation import read_object, read_wanted
 from booksan.gateway.errors import Problem
+from booksan.gateway.finding import home_of
 from booksan.gateway.homes import Look
 from booksan.gateway.parameters import (
     MAX_NUMBER,
@@ -37,14 +38,18 @@ class Runs:
 
     async def create(self, request: Request) -> Response:
         service = self._service
-        caller = service.access.caller(request.headers)
+        caller = service.access.caller(request)
         caller.check_secret()
         body = await service.body(request)
+        caller.check_body(body)
         wanted = read_wanted(body, service.datasets)
-        url = service.homes.url(service.homes.shard(wanted.client))
+        shard = await home_of(service.homes, service.neighbours, caller, wanted.client)
+        url = service.homes.url(shard)
         if url and not caller.gateway:
-            raise Elsewhere(await service.neighbours.forward(request, caller, url, body))
-        look, begun = await service.clients.create(caller, wanted)
+            raise Elsewhere(
+                await service.neighbours.forward(request, caller, wanted.client, url, body)
+            )
+        look, begun = await service.clients.create(caller, wanted, shard)
         return json_answer(status_of(look), 201 if begun else 200)
 
     async def status(self, request: Request) -> Response:
@@ -111,7 +116,7 @@ class Runs:
         return json_answer({"how": how})
 
     async def put(self, request: Request) -> Response:
-        caller = self._service.access.caller(request.headers)
+        caller = self._service.access.caller(request)
         caller.check_secret()
         client, source = client_of(request), name_of(request, "source")
         number = number_of("the number of the batch", request.path_params["n"])
@@ -121,7 +126,7 @@ class Runs:
         return json_answer({"rows": receipt.rows, "rejected": receipt.rejected})
 
     async def end(self, request: Request) -> Response:
-        caller = self._service.access.caller(request.headers)
+        caller = self._service.access.caller(request)
         caller.check_secret()
         client, source = client_of(request), name_of(request, "source")
         batches = self._service.batches

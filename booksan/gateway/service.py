@@ -14,6 +14,7 @@ from booksan.gateway.bodies import MAX_JSON, read_body
 from booksan.gateway.clients import Clients
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.creation import served
+from booksan.gateway.finding import home_of
 from booksan.gateway.homes import Homes, Look
 from booksan.gateway.neighbours import Neighbours
 from booksan.gateway.parameters import client_of
@@ -47,7 +48,7 @@ class Service:
         self.datasets = served(config.shards)
         self.stopping = asyncio.Event()
         self.homes = Homes(data_dir, config, keys)
-        self.neighbours = Neighbours(config, access.cluster)
+        self.neighbours = Neighbours(config, access.word)
         self.queues = Queues(data_dir, config, keys)
         self.clients = Clients(config, self.homes, self.queues)
         self.batches = Batches(
@@ -68,13 +69,13 @@ class Service:
 
     async def place(self, request: Request, *, operator_may: bool = False) -> Place:
         """Raises Elsewhere with the answer if the client's home is on another host."""
-        caller = self.access.caller(request.headers)
+        caller = self.access.caller(request)
         caller.check_secret(operator_may=operator_may)
         client = client_of(request)
-        shard = self._shard(request, client)
+        shard = await self._shard(request, caller, client)
         url = self.homes.url(shard)
         if url and not caller.gateway:
-            raise Elsewhere(await self.neighbours.forward(request, caller, url, b""))
+            raise Elsewhere(await self.neighbours.forward(request, caller, client, url))
         return Place(caller, client, shard)
 
     async def look(self, place: Place, *, operator_may: bool = False) -> Look:
@@ -86,11 +87,11 @@ class Service:
     def watcher(self, place: Place) -> Watcher:
         return Watcher(self.homes, place.client, place.shard, self.stopping)
 
-    def _shard(self, request: Request, client: str) -> int:
+    async def _shard(self, request: Request, caller: Caller, client: str) -> int:
         """A run is pinned to the shard numbers that it began with; its ticket knows them."""
         ticket = request.headers.get(TICKET_HEADER)
         if ticket is None:
-            return self.homes.shard(client)
+            return await home_of(self.homes, self.neighbours, caller, client)
         return read_ticket(self._keys, ticket, client).home
 
 

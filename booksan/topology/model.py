@@ -74,6 +74,8 @@ class Topology:
     hosts: Mapping[str, HostPlan]
     #: What differs from the gateway's own defaults.
     limits: Mapping[str, float] = field(default_factory=dict)
+    #: Names by which clients call the gateways, beside those in the addresses.
+    names: tuple[str, ...] = ()
 
     @cached_property
     def owners(self) -> Mapping[ShardName, str]:

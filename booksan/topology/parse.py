@@ -51,6 +51,7 @@ def parse_topology(text: str, file: str, datasets: Mapping[str, Dataset]) -> Top
         queues=_queues(top.table("queues", needed=False)),
         hosts={name: _host(hosts, name, stages) for name in hosts.keys()},  # noqa: SIM118
         limits=_limits(top.table("gateway", needed=False)),
+        names=_names(top.table("gateway", needed=False)),
     )
     check(topology, file, stages)
     return topology
@@ -118,13 +119,19 @@ def _broker_url(section: Section) -> str:
 
 
 def _limits(section: Section) -> dict[str, float]:
-    section.allow(*LIMITS)
+    section.allow(*LIMITS, "hosts")
     limits: dict[str, float] = {}
     for name, low in LIMITS.items():
         if name in section:
             whole = name in _WHOLE
             limits[name] = section.whole(name, int(low)) if whole else section.number(name, low=low)
     return limits
+
+
+def _names(section: Section) -> tuple[str, ...]:
+    if "hosts" not in section:
+        return ()
+    return tuple(section.list_of("hosts", str, '["books.example.org"]'))
 
 
 def _host(hosts: Section, name: str, stages: set[str]) -> HostPlan:

@@ -122,7 +122,7 @@ def test_what_a_stopped_worker_leaves_in_its_queue_is_dropped_by_the_next_life(
     with Spool(tmp_path) as transport:
         with Host(tmp_path, {"POLARS_MAX_THREADS": "1"}) as host:
             client = Client(
-                tmp_path, Gateway(transport, load_secret(tmp_path)), client_data, "client"
+                tmp_path, Gateway(transport, (load_secret(tmp_path),)), client_data, "client"
             )
             client.run(before_release=lambda: stop_worker(host, "q1-filter.1"))
             wait_until_empty(tmp_path / "clients")
@@ -142,7 +142,7 @@ def test_a_damaged_file_in_a_queue_becomes_a_letter_and_its_batch_is_sent_again(
     write_config(tmp_path, HostConfig(tuple(workers)))
     secret = load_secret(tmp_path)
     with Spool(tmp_path) as transport, Host(tmp_path, {"POLARS_MAX_THREADS": "1"}) as host:
-        gateway = Gateway(transport, secret)
+        gateway = Gateway(transport, (secret,))
         client = Client(tmp_path, gateway, sample(2, books=40, reviews=40), "client")
         status = client.begin()
         permit = status.permits["books"]

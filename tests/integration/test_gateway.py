@@ -4,10 +4,15 @@ import gzip
 import json
 import os
 import signal
+import socket
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -15,6 +20,7 @@ import zstandard
 
 from booksan.answers import Format, write_answer
 from booksan.gateway.config import read_address
+from booksan.hashing import shard_of
 from booksan.home import HomeView
 from booksan.stages.books import DATASET as BOOKS
 from booksan.tickets import load_secret
@@ -354,3 +360,154 @@ def test_a_gateway_on_another_host_serves_the_same_clients(
         assert client.http.post(f"{client.path}/acknowledge").json() == {"how": "done"}
         assert error_of(client.get()) == (410, "gone")
         assert error_of(client.put("books", 0, b"")) == (410, "gone")
+
+
+class Recorder:
+    """Stands at a gateway's address, passes all bytes on, and keeps what came."""
+
+    def __init__(self, target: str) -> None:
+        address = urlsplit(target)
+        assert address.hostname
+        assert address.port
+        self._target = (address.hostname, address.port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.heard: list[bytes] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(self._target)
+            threading.Thread(target=self._pass, args=(near, far, True), daemon=True).start()
+            threading.Thread(target=self._pass, args=(far, near, False), daemon=True).start()
+
+    def _pass(self, source: socket.socket, target: socket.socket, keep: bool) -> None:
+        with source, target, suppress(OSError):
+            while data := source.recv(1 << 20):
+                if keep:
+                    self.heard.append(data)
+                target.sendall(data)
+            target.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def replay(alpha: Running, request: bytes) -> tuple[int, str]:
+    address = urlsplit(alpha.url)
+    assert address.hostname
+    assert address.port
+    with socket.create_connection((address.hostname, address.port), 60) as connection:
+        connection.sendall(request)
+        answer = b""
+        while not answer.endswith(b"}}"):
+            answer += connection.recv(1 << 20)
+        head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)["error"]["code"]
+
+
+def test_who_listens_between_gateways_gets_nothing_to_use(
+    alpha: Running, data: Sample, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_bytes(load_secret(alpha.root))
+    with closing(Recorder(alpha.url)) as recorder:
+        config = replace(
+            CONFIG, host="beta", homes={0: recorder.url}, gateways={"alpha": recorder.url}
+        )
+        env = {"BOOKSAN_QUEUES": f"spool:{alpha.root}"}
+        with running(tmp_path, config, env, stages=()) as beta, beta.client("heard") as client:
+            assert client.create(data).status_code == 201
+            assert client.get(stages="true").status_code == 200
+            listed = client.http.get("/v1/clients", headers=OPERATOR)
+            assert "heard" in {each["id"] for each in listed.json()["clients"]}
+    secret = client.http.headers["Booksan-Secret"].encode()
+    requests = [one for one in recorder.heard if b"Booksan-Cluster: " in one]
+    assert len(requests) >= 4
+    for request in requests:
+        assert secret not in request
+        assert OPERATOR["Authorization"].encode() not in request
+        assert replay(alpha, request) == (401, "stale_word")
+        if b"?stages=true" in request:
+            other = request.replace(b"?stages=true", b"?stages=false", 1)
+            assert replay(alpha, other) == (403, "wrong_cluster")
+    with alpha.client("heard") as mine:
+        assert mine.http.delete(mine.path).json() == {"how": "cancelled"}
+
+
+def certificate(place: Path) -> tuple[Path, Path]:
+    """One that is its own authority, for 127.0.0.1."""
+    found = place / "certificate.pem", place / "key.pem"
+    subprocess.run(
+        [
+            *[
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-days",
+                "2",
+            ],
+            *["-subj", "/CN=booksan", "-addext", "subjectAltName=IP:127.0.0.1"],
+            *("-out", str(found[0]), "-keyout", str(found[1])),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return found
+
+
+def test_gateways_speak_tls_to_clients_and_to_each_other(data: Sample, tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    env = {"BOOKSAN_TLS_CERT": str(cert), "BOOKSAN_TLS_KEY": str(key), "BOOKSAN_TLS_CA": str(cert)}
+    context = ssl.create_default_context(cafile=str(cert))
+    one, two = tmp_path / "alpha", tmp_path / "beta"
+    two.mkdir()
+    with running(one, env=env, stages=("results",)) as alpha:
+        assert alpha.url.startswith("https://")
+        (two / "secret").write_bytes(load_secret(one))
+        config = replace(CONFIG, host="beta", homes={0: alpha.url}, gateways={"alpha": alpha.url})
+        more = env | {"BOOKSAN_QUEUES": f"spool:{one}"}
+        with running(two, config, more, stages=()) as beta, beta.client("sealed") as client:
+            secret = client.http.headers["Booksan-Secret"]
+            client.http = httpx.Client(
+                base_url=beta.url, verify=context, headers={"Booksan-Secret": secret}
+            )
+            assert client.create(data).status_code == 201
+            assert client.status()["state"] == "uploading"
+            with pytest.raises(httpx.ConnectError):
+                httpx.get(f"{beta.url}/v1/health", trust_env=False)
+            with pytest.raises(httpx.HTTPError):
+                httpx.get(beta.url.replace("https", "http"), trust_env=False)
+
+
+def test_one_more_home_leaves_the_clients_that_are_there_where_they_are(
+    data: Sample, tmp_path: Path
+) -> None:
+    name = next(f"c{n}" for n in range(100) if shard_of(f"c{n}", 2) == 1)
+    root, far = tmp_path / "alpha", tmp_path / "beta"
+    far.mkdir()
+    with running(root, stages=("results",)) as alpha, alpha.client(name) as client:
+        ticket = client.create(data).json()["ticket"]
+    (root / "gateway-address.json").unlink()
+    more = replace(CONFIG, shards=dict(CONFIG.shards) | {"results": 2}, homes={0: "", 1: ""})
+    with running(root, more, stages=("results",)) as alpha:
+        (far / "secret").write_bytes(load_secret(root))
+        away = {"homes": dict.fromkeys(more.homes, alpha.url), "gateways": {"alpha": alpha.url}}
+        beyond = replace(more, host="beta", **away)  # type: ignore[arg-type]
+        env = {"BOOKSAN_QUEUES": f"spool:{root}"}
+        with running(far, beyond, env, stages=()) as beta:
+            for gateway in (alpha, beta):
+                with gateway.client(name) as client:
+                    assert client.status()["ticket"] == ticket
+                    again = client.create(data)
+                    assert (again.status_code, again.json()["ticket"]) == (200, ticket)
+                    assert client.put("books", 0, data.batches["books"][0]).status_code == 200
+    assert not list(root.glob(f"clients/{name}/results-1.db"))

@@ -4,12 +4,12 @@ import json
 import socket
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import httpx
 import pytest
 
-from booksan.gateway.access import CLUSTER_HEADER, OPERATOR_HEADER, Access
+from booksan.gateway.word import CHALLENGE_HEADER, CLUSTER_HEADER, Call, Vouched, Word
 from booksan.tickets import load_secret
 from tests.integration.gateway_host import OPERATOR, HttpClient, Running, error_of, running
 from tests.simulation.data import Sample, sample
@@ -147,16 +147,21 @@ def test_the_operator_sees_and_cancels_but_does_not_upload(
 def test_only_gateways_of_the_cluster_ask_inside(
     alpha: Running, client: HttpClient, stranger: httpx.Client
 ) -> None:
-    word = Access("", "", (load_secret(alpha.root),)).cluster
+    word = Word((load_secret(alpha.root),))
+    place = urlsplit(alpha.url).netloc
     for path in ("/internal/v1/clients", "/internal/v1/progress/mine"):
         assert error_of(stranger.get(path)) == (401, "no_token")
         assert error_of(stranger.get(path, headers=OPERATOR)) == (403, "not_gateway")
-        for wrong in ("", "x", word[:-1]):
+        call = Call("GET", path, place)
+        stale = stranger.get(path, headers={CLUSTER_HEADER: word.sign(call, Vouched(), "")})
+        assert error_of(stale) == (401, "stale_word")
+        signed = word.sign(call, Vouched(), stale.headers[CHALLENGE_HEADER])
+        for wrong in ("", "x", signed[:-1], "1" + signed[1:], signed.replace(",0,", ",1,")):
             answer = stranger.get(path, headers={CLUSTER_HEADER: wrong})
             assert error_of(answer) == (403, "wrong_cluster")
-        assert stranger.get(path, headers={CLUSTER_HEADER: word}).status_code == 200
-    pretended = stranger.get(client.path, headers=BEARER | {OPERATOR_HEADER: "1"})
-    assert error_of(pretended) == (401, "no_secret")
+        assert stranger.get(path, headers={CLUSTER_HEADER: signed}).status_code == 200
+        again = stranger.get(path, headers={CLUSTER_HEADER: signed})
+        assert error_of(again) == (401, "stale_word")
 
 
 TRICKS = [
@@ -289,3 +294,77 @@ def test_a_column_twice_and_an_unknown_data_set_are_refused(
     twice = data.columns | {"books": (*data.columns["books"], "Title")}
     assert error_of(client.create(data, id="new", columns=twice)) == (422, "unusable")
     assert error_of(client.create(data, id="new", dataset="films")) == (404, "unknown_dataset")
+
+
+GUARDED = {
+    "x-content-type-options": "nosniff",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+
+@pytest.fixture(scope="module")
+def open_gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Without a token, as on everybody's own machine."""
+    env = {"BOOKSAN_HOSTS": "books.example.org"}
+    with running(tmp_path_factory.mktemp("open"), env=env, stages=("results",)) as found:
+        yield found.url
+
+
+def ask(url: str, **headers: str) -> httpx.Response:
+    answer = httpx.get(f"{url}/v1/datasets", headers=headers, trust_env=False, timeout=60)
+    assert {name: answer.headers.get(name) for name in GUARDED} == GUARDED
+    return answer
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:80",
+        "127.0.0.1",
+        "[::1]:7300",
+        "10.0.0.7",
+        "alpha",
+        "books.example.org",
+    ],
+)
+def test_a_gateway_is_called_by_its_names_and_by_addresses(open_gateway: str, host: str) -> None:
+    assert ask(open_gateway, host=host).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "x@evil", "[", ""]
+)
+def test_a_name_of_somebody_else_is_refused(open_gateway: str, host: str) -> None:
+    """Which a page may let point to this machine."""
+    assert error_of(ask(open_gateway, host=host)) == (403, "wrong_host")
+
+
+@pytest.mark.parametrize(
+    "origin",
+    ["http://evil.example", "null", "http://localhost:1", "http://127.0.0.1:9999", "x", ""],
+)
+def test_pages_of_other_origins_are_refused(open_gateway: str, alpha: Running, origin: str) -> None:
+    assert error_of(ask(open_gateway, origin=origin)) == (403, "wrong_origin")
+    assert error_of(ask(alpha.url, origin=origin, **BEARER)) == (403, "wrong_origin")
+
+
+def test_pages_of_the_gateways_own_origin_are_served(open_gateway: str) -> None:
+    assert ask(open_gateway, origin=open_gateway).status_code == 200
+    assert ask(open_gateway, origin="https://books.example.org").status_code == 200
+
+
+def test_with_a_token_a_proxy_may_use_any_name(alpha: Running) -> None:
+    assert ask(alpha.url, host="books.behind.a.proxy", **BEARER).status_code == 200
+
+
+def test_credentials_come_by_their_headers_alone(alpha: Running, client: HttpClient) -> None:
+    secret = client.http.headers["Booksan-Secret"]
+    for query, cookie in (
+        (f"?token={TOKEN}&Booksan-Secret={quote(secret)}", ""),
+        ("", f"Authorization=Bearer {TOKEN}; Booksan-Secret={secret}"),
+    ):
+        answer = httpx.get(
+            f"{alpha.url}{client.path}{query}", headers={"Cookie": cookie}, trust_env=False
+        )
+        assert answer.status_code == (400 if query else 401)

@@ -1,11 +1,16 @@
 """No client, however large, slow or numerous, keeps the gateway from serving the others."""
 
+import csv
 import gzip
+import io
 import json
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,7 +20,9 @@ import psutil
 import pytest
 import zstandard
 
-from booksan.gateway.config import GatewayConfig
+from booksan.errors import EXIT_CANNOT_START
+from booksan.gateway.config import GatewayConfig, write_gateway_config
+from booksan.gateway.limits import OTHER_FILES
 from booksan.gateway.uploads import QUEUE_LIMIT
 from booksan.transport.base import Outgoing
 from booksan.transport.spool import Spool
@@ -80,7 +87,7 @@ def head(client: HttpClient, number: int, length: int) -> bytes:
     secret = client.http.headers["Booksan-Secret"]
     path = f"{client.path}/sources/books/batches/{number}"
     return (
-        f"PUT {path} HTTP/1.1\r\nHost: x\r\nBooksan-Secret: {secret}\r\n"
+        f"PUT {path} HTTP/1.1\r\nHost: localhost\r\nBooksan-Secret: {secret}\r\n"
         f"Content-Length: {length}\r\n\r\n"
     ).encode()
 
@@ -141,7 +148,7 @@ def test_a_refused_connection_can_be_used_again(alpha: Running, client: HttpClie
 
 
 def test_slow_heads_are_cut_off(alpha: Running) -> None:
-    for beginning in (b"", b"GET /v1/hea", b"GET /v1/health HTTP/1.1\r\nHost: x\r\n"):
+    for beginning in (b"", b"GET /v1/hea", b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n"):
         with connect(alpha) as connection:
             begun = time.monotonic()
             connection.sendall(beginning)
@@ -207,7 +214,7 @@ def test_the_connection_over_the_limit_is_told_so(alpha: Running, client: HttpCl
         while not refused and len(kept) <= CONNECTIONS:
             connection = connect(alpha)
             stack.enter_context(connection)
-            connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             answer = connection.recv(65536)
             kept.append(connection)
             refused = answer if b" 503 " in answer else b""
@@ -223,7 +230,7 @@ def test_the_connection_over_the_limit_is_told_so(alpha: Running, client: HttpCl
 def keep_alive(alpha: Running) -> socket.socket:
     """A connection that has had its first request, and may stay."""
     connection = connect(alpha)
-    connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+    connection.sendall(b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
     return connection
 
@@ -281,3 +288,107 @@ def test_a_gateway_starts_without_its_queues_and_serves_when_they_are_there(
         deadline = time.monotonic() + PATIENCE
         while healthy(alone) != 200:
             assert time.monotonic() < deadline
+
+
+#: What one connection sends over and over, after a beginning that keeps a request in hand.
+FLOODS = {
+    "trailers": (
+        b"POST /v1/clients HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n",
+        b"X: y\r\n",
+    ),
+    "heads": (b"", b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    "early head": (
+        b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n\r\n" * 2 + b"GET / HTTP/1.1\r\n",
+        b"X: y\r\n",
+    ),
+}
+FLOOD_BYTES = 48 * 1024 * 1024
+MOST_MEMORY = 400 * 1024 * 1024
+
+
+def flood(alpha: Running, kind: str) -> None:
+    beginning, again = FLOODS[kind]
+    piece = again * (1024 * 1024 // len(again))
+    with connect(alpha) as connection, suppress(ConnectionError, TimeoutError):
+        # A gateway that reads no more is as good as one that closes.
+        connection.settimeout(5)
+        connection.sendall(beginning)
+        for _ in range(FLOOD_BYTES // len(piece)):
+            connection.sendall(piece)
+
+
+@pytest.mark.parametrize("kind", FLOODS)
+def test_what_is_no_body_takes_no_memory(alpha: Running, kind: str) -> None:
+    """Others are served meanwhile."""
+    with ThreadPoolExecutor(2) as floods, alpha.client("polite") as polite:
+        pending = [floods.submit(flood, alpha, kind) for _ in range(2)]
+        most = answers = 0
+        while not all(each.done() for each in pending):
+            most = max(most, memory(alpha))
+            answer = polite.http.get("/v1/health", timeout=5)
+            assert answer.status_code == 200
+            answers += 1
+        for each in pending:
+            each.result()
+    assert answers
+    assert max(most, memory(alpha)) < MOST_MEMORY
+
+
+#: Lists nearly as long as a row may be; compressed, each has some kilobytes.
+LISTS = {
+    "names": "['ab'" + ", 'ab'" * 690_000 + "]",
+    "numbers": "[" + "1," * 2_080_000 + "]",
+    "nested": "[" + "['a']," * 690_000 + "]",
+}
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_long_list_takes_little_memory_and_keeps_nobody_waiting(
+    tmp_path: Path, data: Sample, kind: str
+) -> None:
+    columns = data.columns["books"]
+    row = dict.fromkeys(columns, "x") | {"authors": LISTS[kind], "publishedDate": "1999"}
+    text = io.StringIO()
+    csv.DictWriter(text, columns).writerow(row)
+    body = gzip.compress(text.getvalue().encode())
+    assert len(body) < 64 * 1024
+    with (
+        running(tmp_path, CONFIG, stages=("results",)) as alpha,
+        alpha.client("greedy") as greedy,
+        alpha.client("polite") as polite,
+        ThreadPoolExecutor(4) as uploads,
+    ):
+        assert greedy.create(data).status_code == 201
+        compressed = {"Content-Encoding": "gzip"}
+        pending = [uploads.submit(greedy.put, "books", n, body, compressed) for n in range(4)]
+        most = answers = 0
+        while not all(each.done() for each in pending):
+            most = max(most, memory(alpha))
+            begun = time.monotonic()
+            assert polite.http.get("/v1/health").status_code == 200
+            assert time.monotonic() - begun < 3, "it blocks"
+            answers += 1
+        for each in pending:
+            assert each.result().json() == {"rows": 1, "rejected": 0}
+        assert answers
+        assert most < MOST_MEMORY
+
+
+@pytest.mark.parametrize("files", [64, OTHER_FILES])
+def test_a_gateway_without_files_for_a_connection_does_not_start(
+    tmp_path: Path, files: int
+) -> None:
+    write_gateway_config(tmp_path, CONFIG)
+    code = (
+        "import resource, sys, pathlib; from booksan.gateway.main import run; "
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files})); "
+        "sys.exit(run(pathlib.Path(sys.argv[1]), 'gateway', 0))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ended.returncode == EXIT_CANNOT_START
+    assert f"only {files} open files are allowed" in ended.stdout + ended.stderr

@@ -114,3 +114,13 @@ def test_a_directory_can_be_synced_and_a_file_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         sync_directory(tmp_path / "file")
+
+
+def test_a_link_that_waits_under_the_temporary_name_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"mine")
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / ".q1.csv.tmp").symlink_to(victim)
+    write_atomically(tmp_path / "answers" / "q1.csv", b"new")
+    assert victim.read_bytes() == b"mine"
+    assert only_file(tmp_path / "answers") == b"new"

@@ -16,6 +16,7 @@ from booksan.gateway.access import Access, Caller
 from booksan.gateway.door import Door
 from booksan.gateway.errors import Problem, problem_of
 from booksan.gateway.limits import Connections
+from booksan.gateway.names import Names
 from booksan.gateway.uploads import QueuesFull
 from booksan.spec import Spec, owner_of
 
@@ -57,7 +58,7 @@ class Asked:
 
     def ask(self, app: Any) -> None:
         scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
-        door = Door(app, Connections(1, 1))
+        door = Door(app, Connections(1, 1), Names([], [], any_host=True))
         asyncio.run(door(scope, self.receive, self.send))
 
 
@@ -106,7 +107,7 @@ def request(**headers: str) -> Request:
 
 def test_credentials_are_not_shown() -> None:
     secret = "a secret of a client"
-    caller = Access("", "", (b"",)).caller(request(booksan_secret=secret).headers)
+    caller = Access("", "", (b"",)).caller(request(booksan_secret=secret))
     assert secret not in repr(caller)
     spec = Spec("c1", "books", 1, {}, {}, {"results": 1}, 1, owner=owner_of("c1", secret))
     caller.check_owner(spec)

@@ -2,6 +2,7 @@
 
 import ast
 import sys
+import tracemalloc
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,9 +10,40 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from booksan.stages import literals
 from booksan.stages.literals import elements
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+#: Pieces that strings, numbers, what is around them and what goes wrong with them are made of.
+PIECES = r"""a é 源 \ \\ \' \" ' " \x41 \x4 \u0041 \u41 \U0001f600 \U00110000 \ud800
+\N{BULLET} \N{x} \N{ \101 \777 \08 \z \é # , ]"""
+BREAKS = ("\n", "\r\n", "\\\n", "\f", "\\N{KEYCAP DIGIT ONE}")
+VALUES = """0 00 01 1_0 0x1F 0b1 0o8 1. .5 1e5 1e999 1.5J 01j 1j5 -1 --1 -1j 1+2j -1-2j 1+2 -(1)
+(-1)+2j 1+2j+3j -(1+2j) True None ... -True nan -0.0 -0 set() () {} [] ('a',) 1.."""
+inner = st.lists(st.sampled_from([*PIECES.split(), *BREAKS]), max_size=3).map("".join)
+strings = st.builds(
+    lambda prefix, quote, body: prefix + quote + body + quote,
+    st.sampled_from(["", "", "", "r", "u", "b", "Rb", "bR", "f", "ur"]),
+    st.sampled_from(["'", '"', "'''", '"""']),
+    inner,
+)
+values = st.sampled_from(VALUES.split())
+blanks = st.sampled_from(["", "", "", " ", "\n", "\t", "\f", "\r\n", "\\\n", "#, ]'\n", "\x0b"])
+joined = st.lists(st.tuples(strings, blanks).map("".join), min_size=1, max_size=3).map("".join)
+single = strings | joined | values
+items = single | st.builds("({}{}{})".format, blanks, single, blanks)
+separators = st.sampled_from([",", ",", ", ", ",\n", " ,", "", ",,", ",#]\n"])
+literal = st.builds(
+    "{}[{}{}]{}".format,
+    st.sampled_from(
+        ["", "", " ", "\n", "\n ", "(", "#[\n", "\f", "\n \f", "\\\n", "\\\n ", "-", "\ufeff"]
+    ),
+    blanks,
+    st.lists(st.tuples(items, separators).map("".join), max_size=3).map("".join),
+    st.sampled_from(
+        ["", "", " ", "\n", ")", "\n\n", "#c", "\n #c", "\\\n", "\\\n\n", ",", "+[]", "\n)"]
+    ),
+)
 messy = st.text(st.sampled_from("[]''',,,\"\\ \t\n\r(){}:ab1.-+jx#é"), max_size=24)
 
 
@@ -24,11 +56,16 @@ def by_definition(text: str) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             value = ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError):
+    except (ValueError, TypeError, SyntaxError, OverflowError):
         return [text]
     if not isinstance(value, list) or any(map(is_container, value)):
         return [text]
-    return [str(part) for part in value if str(part)]
+    found = [str(part) for part in value if str(part)]
+    try:
+        "".join(found).encode()
+    except UnicodeEncodeError:
+        return [text]
+    return found
 
 
 @settings(deadline=None, max_examples=200)
@@ -58,6 +95,70 @@ def test_a_list_comes_back_as_it_was_written(written: list[str]) -> None:
 def test_any_text_means_what_python_says(text: str) -> None:
     if text:
         assert elements(text) == by_definition(text)
+
+
+@settings(deadline=None, max_examples=2000)
+@given(text=literal)
+def test_every_literal_means_what_python_says(text: str) -> None:
+    assert elements(text) == by_definition(text)
+    # The same for a text that is too long to be kept, whose elements are shared.
+    long = text.replace("[", "[" + "'x', " * (literals.SHORT // 4), 1)
+    assert elements(long) == by_definition(long)
+
+
+@pytest.mark.parametrize("depth", [198, 199, 200])
+def test_parentheses_are_as_deep_as_in_python(depth: int) -> None:
+    for text in (
+        "[" + "(" * depth + "'a'" + ")" * depth + "]",
+        "(" * depth + "['a']" + ")" * depth,
+        "((" + "[" + "(" * (depth - 2) + "'a'" + ")" * (depth - 2) + "]" + "))",
+    ):
+        assert elements(text) == by_definition(text)
+
+
+SIZE = 1024 * 1024
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("['ab'" + ", 'ab'" * (SIZE // 6) + "]", SIZE // 6 + 1),
+        ("[" + "1," * (SIZE // 2) + "]", SIZE // 2),
+        ("[" + "1.5," * (SIZE // 4) + "]", SIZE // 4),
+        ("['" + "\\z" * (SIZE // 2) + "']", 1),
+        ("[" + "'a'" * (SIZE // 3) + "]", 1),
+        ("[" + "(" * SIZE + "]", 1),
+        ("[" + "[" * SIZE + "]" * SIZE + "]", 1),
+        ("[" + "-(1)," * (SIZE // 5) + "]", 1),
+        ("['a'" + "\n" * SIZE + "]", 1),
+    ],
+)
+def test_a_long_literal_takes_little_memory(text: str, count: int) -> None:
+    """Python's own parser takes some hundred bytes for each of these."""
+    tracemalloc.start()
+    try:
+        assert len(elements(text)) == count
+        assert tracemalloc.get_traced_memory()[1] < 20 * SIZE
+    finally:
+        tracemalloc.stop()
+
+
+def test_long_texts_are_not_kept() -> None:
+    literals._kept.cache_clear()
+    elements("[1, '" + "a" * literals.SHORT + "']")
+    assert literals._kept.cache_info().currsize == 0
+    elements("[1, 'a']")
+    assert literals._kept.cache_info().currsize == 1
+
+
+def test_beyond_the_bounds_a_text_is_one_element() -> None:
+    around = "['a']" + " " * literals.MAX_CRUMB
+    assert elements(around) == ["a"]
+    assert elements(around + " ") == [around + " "]
+    sums = "[" + "1+1j," * literals.MAX_SUMS + "]"
+    assert len(elements(sums)) == literals.MAX_SUMS
+    more = sums.replace("]", "1+1j]")
+    assert elements(more) == [more]
 
 
 @pytest.mark.parametrize(
