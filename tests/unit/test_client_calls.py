@@ -73,7 +73,7 @@ def test_what_may_pass_is_tried_again(status: int, gateway: FakeGateway) -> None
 def test_what_cannot_pass_is_asked_once(status: int, gateway: FakeGateway) -> None:
     gateway.fault = lambda seen: error(status, "no_way")
     with api_of(gateway.url) as api, pytest.raises(Refused, match="it is no_way") as caught:
-        api.client("c", "s").put("nests", 0, b"x\n", permit="p")
+        api.client("c", "s").put("nests", 0, b"x\n")
     assert (caught.value.status, caught.value.code) == (status, "no_way")
     assert caught.value.exit_code == 7
     assert len(gateway.seen) == 1
