@@ -12,7 +12,7 @@ from rich.table import Table
 from booksan_client.api import ClientApi
 from booksan_client.collect import Collector
 from booksan_client.connect import ServerOptions, connect, interrupted_by
-from booksan_client.display import PatientConsole, RunDisplay, shown
+from booksan_client.display import RunDisplay
 from booksan_client.errors import RunGone, UsageError
 from booksan_client.files import check_directory
 from booksan_client.out import FORMATS, OutDirectory
@@ -20,6 +20,7 @@ from booksan_client.outcome import conclude, print_json
 from booksan_client.results import Results
 from booksan_client.state import ClientDirectory, clients_home, find_client
 from booksan_client.submit import check_choice
+from booksan_client.terminal import PatientConsole, shown
 
 
 @contextmanager

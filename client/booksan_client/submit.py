@@ -14,7 +14,7 @@ from booksan_client.collect import Summary
 from booksan_client.connect import ServerOptions, connect, interrupted_by
 from booksan_client.cutter import BATCH_BYTES
 from booksan_client.dataset import Dataset
-from booksan_client.display import PatientConsole, RunDisplay
+from booksan_client.display import RunDisplay
 from booksan_client.errors import (
     ClientError,
     FileChanged,
@@ -38,6 +38,7 @@ from booksan_client.state import (
     new_id,
 )
 from booksan_client.submission import Plan, Submission
+from booksan_client.terminal import PatientConsole
 
 COMPRESSIONS = ("none", "gzip")
 #: Seconds that the cancelling of an old run may take before the new one begins without it.
