@@ -91,6 +91,8 @@ def run(options: Options, display: Display, stopping: Callable[[], bool]) -> Sum
             local = LocalRun(options, inputs, out, workspace, pinned, display, stopping)
             summary = local.to_the_end()
         except FileChanged as error:
+            # Answers that an earlier command wrote are of the file as it was.
+            out.clear()
             workspace.finish()
             raise InputError(
                 f"{error.path}: has changed since the run began; the same command begins a new one"

@@ -80,12 +80,17 @@ class OutDirectory:
         owner = {"client": client, "format": form}
         if self._owner == owner:
             return
+        self.clear()
+        self._owner = owner
+        self._append(owner)
+
+    def clear(self) -> None:
+        """Removes everything that booksan wrote here."""
         for name in list(self._written):
             self.remove(name)
         assert self._lock is not None
         os.ftruncate(self._lock, 0)
-        self._owner, self._written = owner, {}
-        self._append(owner)
+        self._owner, self._written = {}, {}
 
     def remove(self, name: str) -> None:
         """The file, if it is ours."""
