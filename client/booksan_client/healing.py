@@ -81,7 +81,7 @@ class Healer:
             lost = name in self._lengths and status.source(name).of_batches is None
             if lack.end or lost:
                 self._end_again(name)
-            self._send_again(name, part, _numbers(lack))
+            self._send_again(name, part, _numbers(lack, len(part.journal.entries)))
 
     def _end_again(self, name: str) -> None:
         due = self._end_due.get(name, math.inf)
@@ -94,7 +94,7 @@ class Healer:
         # What was not taken yet is being sent anyway.
         numbers = [
             number
-            for number in sorted(named)
+            for number in sorted(set(named))
             if number in part.journal.taken and self._due.get((name, number), -math.inf) <= now
         ]
         if not numbers:
@@ -130,5 +130,10 @@ def _lacks(status: Status) -> Mapping[str, Lack]:
     return found
 
 
-def _numbers(lack: Lack) -> Iterable[int]:
-    return (number for first, last in lack.ranges for number in range(first, last + 1))
+def _numbers(lack: Lack, known: int) -> Iterable[int]:
+    """Of the batches that there are; a server may name whatever it likes."""
+    return (
+        number
+        for first, last in lack.ranges
+        for number in range(max(0, first), min(last + 1, known))
+    )

@@ -100,7 +100,7 @@ def test_what_is_still_lacking_later_is_sent_once_more(
 def test_numbers_that_were_never_sent_are_not_made_up(user: User) -> None:
     def ask(seen: Seen) -> Answer | None:
         if seen.path.endswith("/eggs/end"):
-            user.run.resend = {"eggs": {"batches": [[1000, 2000]], "end": False}}
+            user.run.resend = {"eggs": {"batches": [[1000, 10**15]], "end": False}}
         return None
 
     user.gateway.fault = ask
