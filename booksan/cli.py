@@ -151,9 +151,16 @@ def main() -> None:
     try:
         app()
     except BooksanError as error:
-        typer.echo(f"booksan: {error}", err=True)
+        _tell(f"booksan: {error}")
         sys.exit(error.exit_code)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        typer.echo(f"booksan: {where}{error.strerror or error}", err=True)
+        _tell(f"booksan: {where}{error.strerror or error}")
         sys.exit(NoSpace.exit_code if error.errno in NO_ROOM else 1)
+
+
+def _tell(text: str) -> None:
+    # Only here: a host's supervisor needs nothing that draws tables.
+    from booksan_client.terminal import say
+
+    say(text, err=True)

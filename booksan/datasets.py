@@ -5,13 +5,14 @@ from collections.abc import Iterable
 
 import typer
 from rich import box
-from rich.console import Console, Group
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from booksan.gateway.describe import describe
 from booksan.stages.datasets import dataset_named, datasets
 from booksan.stages.graph import Dataset
+from booksan_client.terminal import PatientConsole
 
 
 def datasets_command(name: str | None, *, as_json: bool) -> None:
@@ -20,9 +21,9 @@ def datasets_command(name: str | None, *, as_json: bool) -> None:
         described = [describe(dataset) for dataset in found]
         typer.echo(json.dumps(described, ensure_ascii=False, indent=2))
     elif name:
-        Console(highlight=False).print(_whole(found[0]))
+        PatientConsole(highlight=False).print(_whole(found[0]))
     else:
-        Console(highlight=False).print(_list(found))
+        PatientConsole(highlight=False).print(_list(found))
         typer.echo("booksan datasets NAME tells its columns, queries and parameters.")
 
 

@@ -119,9 +119,9 @@ def chaos(
     if as_json:
         sys.stdout.write(json.dumps(found | {"exit_code": code}, indent=2) + "\n")
     else:
-        from rich.console import Console
+        from booksan_client.terminal import PatientConsole
 
-        show_summary(Console(), found)
+        show_summary(PatientConsole(), found)
     raise typer.Exit(code)
 
 
@@ -144,4 +144,6 @@ def _cluster_to_hit(
 
 
 def _say(line: str) -> None:
-    typer.echo(line)
+    from booksan_client.terminal import say
+
+    say(line)

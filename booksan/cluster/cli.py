@@ -231,8 +231,7 @@ def _print(found: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(found, indent=2) + "\n")
         return
-    from rich.console import Console
-
     from booksan.cluster.table import show_cluster
+    from booksan_client.terminal import PatientConsole
 
-    show_cluster(Console(), found)
+    show_cluster(PatientConsole(), found)

@@ -8,7 +8,8 @@ from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
+
+from booksan_client.terminal import PatientConsole, plain, shown
 
 #: Seconds between two looks while it is watched.
 REFRESH = 1.0
@@ -17,14 +18,14 @@ REFRESH = 1.0
 def show_cluster(console: Console, status: dict[str, Any]) -> None:
     console.print(_tables(status))
     for line in _lines(status):
-        console.print(Text(line), soft_wrap=True)
+        console.print(shown(line), soft_wrap=True)
 
 
 def watch_cluster(look: Callable[[], dict[str, Any] | None]) -> None:
     """Until Ctrl-C, or until there is nothing to watch any more."""
-    with Live(auto_refresh=False) as live:
+    with Live(console=PatientConsole(), auto_refresh=False) as live:
         while (status := look()) is not None:
-            live.update(Group(_tables(status), *map(Text, _lines(status))), refresh=True)
+            live.update(Group(_tables(status), *map(shown, _lines(status))), refresh=True)
             time.sleep(REFRESH)
 
 
@@ -37,7 +38,7 @@ def _hosts(status: dict[str, Any]) -> Table:
     for host in status["hosts"]:
         leads = f"term {status['term']}" if host["name"] == status["leader"] else ""
         cells = (host["name"], host["id"], host["state"], leads, host["pid"] or "-")
-        table.add_row(*map(str, (*cells, host["gateway"])))
+        table.add_row(*map(plain, (*cells, host["gateway"])))
     return table
 
 
@@ -52,7 +53,7 @@ def _workers(status: dict[str, Any]) -> Table:
     for host in status["hosts"]:
         for worker in host["workers"]:
             cells = (host["name"], worker["name"], worker["state"], worker["pid"] or "-")
-            table.add_row(*map(str, cells), *_figures(worker))
+            table.add_row(*map(plain, cells), *_figures(worker))
     return table
 
 

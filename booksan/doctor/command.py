@@ -21,6 +21,7 @@ from booksan.errors import BooksanError
 from booksan.local.workspace import state_home
 from booksan.topology.files import load_topology
 from booksan.topology.members import company
+from booksan_client.terminal import PatientConsole
 
 EXIT_FAILED = 1
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -29,7 +30,7 @@ _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
 def doctor_command(config: str, data_dir: Path | None, *, as_json: bool) -> int:
     """The exit code: 0 when nothing failed."""
     findings = []
-    console = Console()
+    console = PatientConsole()
     for finding in examine(config, data_dir):
         findings.append(finding)
         # At once: a broker that does not answer takes its time.

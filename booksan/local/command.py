@@ -13,12 +13,13 @@ from booksan.local.run import Options, Summary, run
 from booksan.local.workspace import state_home
 from booksan.memory import quiet_collector
 from booksan.stages.datasets import dataset_named
-from booksan_client.collect import FORMATS
 from booksan_client.cutter import BATCH_BYTES
-from booksan_client.display import PatientConsole, RunDisplay
+from booksan_client.display import RunDisplay
 from booksan_client.files import check_directory
+from booksan_client.out import FORMATS
 from booksan_client.outcome import conclude, ended, log_bug, print_json
 from booksan_client.submit import check_choice
+from booksan_client.terminal import PatientConsole
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,17 @@ from booksan_client import collect
 from booksan_client.api import Api
 from booksan_client.cutter import BATCH_BYTES
 from booksan_client.dataset import Dataset as Description
-from booksan_client.errors import Interrupted, NoSpace, RunGone, ServerError
+from booksan_client.errors import (
+    FileChanged,
+    InputError,
+    Interrupted,
+    NoSpace,
+    RunGone,
+    ServerError,
+)
 from booksan_client.inputs import Input, look_at
+from booksan_client.journal import lasting
+from booksan_client.out import OutDirectory
 from booksan_client.state import ClientState, StateDirectory
 from booksan_client.submission import Display, Plan, Submission
 
@@ -60,15 +69,17 @@ def run(options: Options, display: Display, stopping: Callable[[], bool]) -> Sum
     """Everything; raises a BooksanError or a ClientError if it ends early."""
     started = time.monotonic()
     inputs = look_at(options.description, options.paths)
-    options.out.mkdir(parents=True, exist_ok=True)
     identity = Identity(
         options.dataset.name,
         options.dataset.version,
         options.params,
-        {each.source.name: each.fingerprint for each in inputs},
+        {each.source.name: lasting(each.fingerprint) for each in inputs},
     )
-    workspace = Workspace.open(options.data_dir, identity)
-    try:
+    with (
+        closing(Workspace.open(options.data_dir, identity)) as workspace,
+        closing(OutDirectory.open(options.out)) as out,
+    ):
+        out.check(query.name for query in options.description.queries)
         fresh = _fresh(options, identity)
         pinned, resumed = workspace.pinned(fresh, time.time())
         if resumed and (failure := _earlier_failure(workspace.path, pinned)):
@@ -76,10 +87,17 @@ def run(options: Options, display: Display, stopping: Callable[[], bool]) -> Sum
             workspace.begin_anew(fresh)
             pinned, resumed = fresh, False
         display.begin(inputs, resumed)
-        summary = LocalRun(options, inputs, workspace, pinned, display, stopping).to_the_end()
+        try:
+            local = LocalRun(options, inputs, out, workspace, pinned, display, stopping)
+            summary = local.to_the_end()
+        except FileChanged as error:
+            # Answers that an earlier command wrote are of the file as it was.
+            out.clear()
+            workspace.finish()
+            raise InputError(
+                f"{error.path}: has changed since the run began; the same command begins a new one"
+            ) from error
         workspace.finish()
-    finally:
-        workspace.close()
     summary.resumed = resumed
     summary.seconds = time.monotonic() - started
     return summary
@@ -108,6 +126,7 @@ class LocalRun:
         self,
         options: Options,
         inputs: Sequence[Input],
+        out: OutDirectory,
         workspace: Workspace,
         pinned: Pinned,
         display: Display,
@@ -115,6 +134,7 @@ class LocalRun:
     ) -> None:
         self.options = options
         self.inputs = inputs
+        self.out = out
         self.workspace = workspace
         self.pinned = pinned
         self.root = workspace.path
@@ -145,7 +165,7 @@ class LocalRun:
             options.description,
             self.inputs,
             options.params,
-            options.out,
+            self.out,
             options.format,
             options.max_rejected,
             options.batch_bytes,

@@ -15,7 +15,7 @@ from typing import Any
 from booksan.errors import UsageError
 from booksan.files import write_atomically
 from booksan.spec import ParamValue
-from booksan_client.files import take_lock
+from booksan_client.files import is_temporary, make_private, take_lock
 
 _RUN_FILE = "run.json"
 _LOCK_FILE = "run.lock"
@@ -155,7 +155,7 @@ class Workspace:
     def _new_lock(self) -> int:
         """A lock that was removed while it was being taken, at the end of a run, is no lock."""
         while True:
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_private(self.path, _untrusted)
             lock = take_lock(self.path / _LOCK_FILE)
             if lock is not None:
                 return lock
@@ -198,7 +198,12 @@ def _is_strange(path: Path) -> bool:
     if not path.exists() or _read(path) is not None:
         return False
     names = (entry.name for entry in path.iterdir())
-    return any(name not in (_LOCK_FILE, f".{_RUN_FILE}.tmp") for name in names)
+    own = (_LOCK_FILE, f".{_RUN_FILE}.tmp")
+    return any(name not in own and not is_temporary(name) for name in names)
+
+
+def _untrusted(text: str) -> UsageError:
+    return UsageError(f"{text}; name another directory with --data-dir")
 
 
 def _sweep(runs: Path, identity: Identity, now: float) -> None:

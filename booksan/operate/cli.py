@@ -36,11 +36,10 @@ def list_letters(data_dir: DataDirs = None, as_json: AsJson = False) -> None:
     if as_json:
         _print_json({"letters": [letter.as_dict() for letter in letters]})
         return
-    from rich.console import Console
-
     from booksan.operate.tables import show_letters
+    from booksan_client.terminal import PatientConsole
 
-    show_letters(Console(), letters)
+    show_letters(PatientConsole(), letters)
 
 
 @app.command("show")
@@ -49,13 +48,12 @@ def show(
     data_dir: DataDirs = None,
 ) -> None:
     """Shows one letter: its error, where it came from, and what is in it."""
-    from rich.console import Console
-
     from booksan.operate.letters import choose
     from booksan.operate.tables import show_letter
+    from booksan_client.terminal import PatientConsole
 
     for one in choose(_letters(data_dir), [letter], every=False):
-        show_letter(Console(), one, _contents(one))
+        show_letter(PatientConsole(), one, _contents(one))
 
 
 @app.command("replay")
@@ -69,10 +67,11 @@ def replay_letters(
     The worker that can handle one now puts it away, and its client is no longer failed.
     """
     from booksan.operate.letters import choose, replay
+    from booksan_client.terminal import say
 
     for one in choose(_letters(data_dir), letters or [], every=every):
         replay(one)
-        typer.echo(f"{one.id} was sent to {one.queue} again")
+        say(f"{one.id} was sent to {one.queue} again")
 
 
 @app.command("remove")
@@ -83,11 +82,12 @@ def remove_letters(
 ) -> None:
     """Removes letters for good; their clients stay failed."""
     from booksan.operate.letters import choose, remove
+    from booksan_client.terminal import say
 
     for one in choose(_letters(data_dir), letters or [], every=every):
         remove(one)
         outcome = f"; client {one.client} stays failed" if one.client else ""
-        typer.echo(f"{one.id} is removed{outcome}")
+        say(f"{one.id} is removed{outcome}")
 
 
 def inspect(
@@ -105,11 +105,10 @@ def inspect(
     if as_json:
         _print_json({"clients": found})
         return
-    from rich.console import Console
-
     from booksan.operate.tables import show_clients
+    from booksan_client.terminal import PatientConsole
 
-    show_clients(Console(), found)
+    show_clients(PatientConsole(), found)
 
 
 def _letters(data_dir: list[Path] | None) -> "list[Letter]":

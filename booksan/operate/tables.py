@@ -5,9 +5,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from booksan.operate.letters import Letter
+from booksan_client.terminal import plain, shown
 
 #: Characters of an id that tell letters apart well enough.
 SHORT = 12
@@ -21,15 +21,16 @@ def show_letters(console: Console, letters: Sequence[Letter]) -> None:
     for one in letters:
         sender = f"{one.sender} {one.kind} {one.seq}" if one.sender else "?"
         cells = (one.id[:SHORT], one.when, one.queue, one.client or "?", sender, one.error)
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(shown, cells))
     console.print(table)
 
 
 def show_letter(console: Console, letter: Letter, contents: str) -> None:
     for name, value in letter.as_dict().items():
-        shown = letter.when if name == "time" else value
-        console.print(Text(f"{name + ':':<10} {shown}"), soft_wrap=True)
-    console.print(Text(contents), soft_wrap=True)
+        found = letter.when if name == "time" else value
+        console.print(shown(f"{name + ':':<10} {found}"), soft_wrap=True)
+    for line in contents.splitlines():
+        console.print(shown(line), soft_wrap=True)
 
 
 def show_clients(console: Console, found: Sequence[dict[str, Any]]) -> None:
@@ -40,17 +41,17 @@ def show_clients(console: Console, found: Sequence[dict[str, Any]]) -> None:
 
 
 def _show_client(console: Console, client: dict[str, Any]) -> None:
-    console.print(Text(f"{client['client']} in {client['data_dir']}"), soft_wrap=True)
+    console.print(shown(f"{client['client']} in {client['data_dir']}"), soft_wrap=True)
     for reason in client["failures"]:
-        console.print(Text(f"failed: {reason}", style="red"), soft_wrap=True)
+        console.print(shown(f"failed: {reason}", "red"), soft_wrap=True)
     for letter in client["letters"]:
         line = f"dead letter {letter['id'][:SHORT]} at {letter['stage']}.{letter['shard']}: "
-        console.print(Text(line + letter["error"], style="red"), soft_wrap=True)
+        console.print(shown(line + letter["error"], "red"), soft_wrap=True)
     console.print(_streams(client["progress"]))
     databases = Table("database", "kB", "rows")
     for row in client["databases"]:
         counts = ", ".join(f"{name} {count:,}" for name, count in row["rows"].items() if count)
-        databases.add_row(row["name"], f"{row['bytes'] / 1e3:,.0f}", counts)
+        databases.add_row(plain(row["name"]), f"{row['bytes'] / 1e3:,.0f}", counts)
     console.print(databases)
 
 
@@ -71,5 +72,5 @@ def _streams(rows: Sequence[dict[str, Any]]) -> Table:
             row["dedup"],
             row["outbox"],
         )
-        table.add_row(*map(str, cells))
+        table.add_row(*map(plain, cells))
     return table

@@ -1,8 +1,9 @@
 """Every path of a gateway as a typed call."""
 
 import json
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -69,81 +70,88 @@ class Api:
         return _made(self.caller.call(Request("GET", path)), make)
 
 
+class _Pass:
+    """What the home has signed for a run, the same for all threads that work on it."""
+
+    def __init__(self, ticket: str | None) -> None:
+        self.lock = threading.Lock()
+        self.ticket = ticket
+        self.permits: Mapping[str, str] = {}
+
+    def take(self, status: Status) -> None:
+        self.ticket, self.permits = status.ticket, status.permits
+
+    def headers(self, source: str | None) -> dict[str, str]:
+        ticket, permit = self.ticket, self.permits.get(source or "")
+        return {
+            **({"Booksan-Ticket": ticket} if ticket else {}),
+            **({"Booksan-Permit": permit} if permit else {}),
+        }
+
+
 class ClientApi:
     """What a client asks about its own run, with its secret; the operator needs none.
 
-    The ticket says where the run's home is, whatever became of the topology since it began. One
-    that is refused was signed before the cluster changed its secret: the present one is asked for.
+    The ticket says where the run's home is, whatever became of the topology since it began, so
+    every request carries it. One that the servers do not accept any more is replaced.
     """
 
     def __init__(
-        self, caller: Caller, id: str, secret: str | None, ticket: str | None = None
+        self,
+        caller: Caller,
+        id: str,
+        secret: str | None,
+        ticket: str | None = None,
+        *,
+        shared: _Pass | None = None,
     ) -> None:
         self.caller = caller
         self.id = id
-        self.ticket = ticket
-        self._secret = secret
+        self._secret = {"Booksan-Secret": secret} if secret else {}
+        self._pass = shared or _Pass(ticket)
         self._base = f"/v1/clients/{quote(id, safe='')}"
 
     @property
-    def _headers(self) -> dict[str, str]:
-        return self._proof | ({"Booksan-Ticket": self.ticket} if self.ticket else {})
-
-    @property
-    def _proof(self) -> dict[str, str]:
-        return {"Booksan-Secret": self._secret} if self._secret else {}
+    def ticket(self) -> str | None:
+        return self._pass.ticket
 
     def apart(self) -> "ClientApi":
         """The same calls over connections of their own, which can be closed alone."""
-        return ClientApi(self.caller.another(), self.id, self._secret, self.ticket)
+        secret = self._secret.get("Booksan-Secret")
+        return ClientApi(self.caller.another(), self.id, secret, shared=self._pass)
 
     def create(
         self,
         dataset: str,
         params: Mapping[str, ParamValue],
         columns: Mapping[str, tuple[str, ...]],
-    ) -> tuple[Status, bool]:
-        """The run's status, and whether it was begun just now; its ticket is kept."""
-        self.ticket = None
-        document = {
+        generation: int = 0,
+    ) -> Status:
+        """Begins the run, or a further generation of it that replaces the earlier ones."""
+        self._pass.ticket, self._pass.permits = None, {}
+        document: dict[str, Any] = {
             "id": self.id,
             "dataset": dataset,
             "params": dict(params),
             "columns": {name: list(names) for name, names in columns.items()},
         }
-        reply = self._call("POST", "/v1/clients", document)
-        status = _made(reply, Status.from_json)
-        self.ticket = status.ticket
-        return status, reply.status == 201
+        if generation:
+            document["generation"] = generation
+        return self._status(self._call("POST", "/v1/clients", document))
 
-    def put(
-        self,
-        source: str,
-        number: int,
-        data: bytes,
-        *,
-        permit: str,
-        encoding: str | None = None,
-    ) -> Taken:
-        headers = {
-            "Content-Type": "text/csv",
-            **({"Content-Encoding": encoding} if encoding else {}),
-        }
+    def put(self, source: str, number: int, data: bytes, *, encoding: str | None = None) -> Taken:
+        headers = {"Content-Type": "text/csv"}
+        if encoding:
+            headers["Content-Encoding"] = encoding
         path = f"{self._base}/sources/{quote(source, safe='')}/batches/{number}"
-        reply = self._permitted(
-            source, permit, lambda signed: Request("PUT", path, {**headers, **signed}, data)
+        return _made(
+            self._send(Request("PUT", path, headers, data), source=source),
+            lambda found: Taken(int(found["rows"]), int(found["rejected"])),
         )
-        return _made(reply, lambda found: Taken(int(found["rows"]), int(found["rejected"])))
 
-    def end(self, source: str, batches: int, *, permit: str) -> None:
+    def end(self, source: str, batches: int) -> None:
         path = f"{self._base}/sources/{quote(source, safe='')}/end"
-        headers = {"Content-Type": "application/json"}
-        body = json.dumps({"batches": batches}).encode()
-        self._permitted(
-            source,
-            permit,
-            lambda signed: Request("POST", path, {**headers, **signed}, body, READ_TIMEOUT),
-        )
+        self._call("POST", path, {"batches": batches}, source=source)
 
     def status(self, *, seen: str | None = None, wait: float = 0.0, stages: bool = False) -> Status:
         """With `seen` only when the version differs, or when `wait` seconds are over."""
@@ -153,7 +161,7 @@ class ClientApi:
         if seen is not None and wait > 0:
             words |= {"wait": f"{min(wait, LONGEST_WAIT):g}", "seen": seen}
         query = f"?{urlencode(words)}" if words else ""
-        return _made(self._call("GET", f"{self._base}{query}"), Status.from_json)
+        return self._status(self._call("GET", f"{self._base}{query}"))
 
     def page(self, query: str, limit: int, offset: int = 0) -> Page:
         words = urlencode({"format": "page", "limit": limit, "offset": offset})
@@ -177,52 +185,50 @@ class ClientApi:
     def _how(self, reply: Reply) -> str:
         return _made(reply, lambda found: str(found["how"]))
 
-    def _stream(self, path: str, sink: Callable[[], Sink]) -> None:
-        self._send(lambda: Request("GET", path, self._headers), sink)
+    def _status(self, reply: Reply) -> Status:
+        status = _made(reply, Status.from_json)
+        self._pass.take(status)
+        return status
 
-    def _call(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Reply:
+    def _stream(self, path: str, sink: Callable[[], Sink]) -> None:
+        self._send(Request("GET", path), sink)
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        document: Mapping[str, Any] | None = None,
+        *,
+        source: str | None = None,
+    ) -> Reply:
         headers, body = {}, None
         if document is not None:
             headers["Content-Type"] = "application/json"
             body = json.dumps(document).encode()
-        return self._send(
-            lambda: Request(method, path, {**self._headers, **headers}, body, READ_TIMEOUT)
-        )
+        return self._send(Request(method, path, headers, body, READ_TIMEOUT), source=source)
 
-    def _send(self, make: Callable[[], Request], sink: Callable[[], Sink] | None = None) -> Reply:
-        try:
-            return self.caller.call(make(), sink)
-        except Refused as error:
-            if error.code != "wrong_ticket" or self.ticket is None:
-                raise
-        self._renew()
-        return self.caller.call(make(), sink)
-
-    def _permitted(
-        self, source: str, permit: str, make: Callable[[Mapping[str, str]], Request]
+    def _send(
+        self, request: Request, sink: Callable[[], Sink] | None = None, source: str | None = None
     ) -> Reply:
-        """A permit that was given and is not taken is of an earlier secret too."""
+        ticket = self._pass.ticket
         try:
-            return self.caller.call(make({**self._headers, "Booksan-Permit": permit}))
+            return self._try(request, sink, source)
         except Refused as error:
-            if error.code not in ("wrong_ticket", "not_yet"):
+            if error.code != "wrong_ticket" or ticket is None:
                 raise
-            renewed = self._renew().permits.get(source)
-            if renewed is None:
-                raise
-        return self.caller.call(make({**self._headers, "Booksan-Permit": renewed}))
+        self._renew(ticket)
+        return self._try(request, sink, source)
 
-    def _renew(self) -> Status:
-        """Ticket and permits as the home signs them now."""
-        request = Request("GET", self._base, self._proof, None, READ_TIMEOUT)
-        status = _made(self.caller.call(request), Status.from_json)
-        self.ticket = status.ticket
-        return status
+    def _try(self, request: Request, sink: Callable[[], Sink] | None, source: str | None) -> Reply:
+        headers = {**self._secret, **self._pass.headers(source), **request.headers}
+        return self.caller.call(replace(request, headers=headers), sink)
 
-
-def spec_in(ticket: str) -> str:
-    """What a ticket says of the run, without the signature, which changes with the secret."""
-    return ticket.partition(".")[0]
+    def _renew(self, refused: str) -> None:
+        """The cluster's secret was changed, say: without a ticket the home is found by the id."""
+        with self._pass.lock:
+            if self._pass.ticket == refused:
+                reply = self.caller.call(Request("GET", self._base, self._secret))
+                self._status(reply)
 
 
 def _page(found: Any) -> Page:

@@ -19,7 +19,8 @@ from booksan_client.errors import (
 from booksan_client.servers import Servers
 from booksan_client.wire import Broken, Reply, Request, Sink, Wire
 
-#: Seconds without any success after which the servers are given up.
+#: Seconds without a success, and without a word that it will come, after which the servers are
+#: given up.
 PATIENCE = 300.0
 #: Seconds that a server may have no room, or an error of its own, before a request is given up.
 NO_SPACE_PATIENCE = 60.0
@@ -29,6 +30,9 @@ INTERNAL_PATIENCE = 30.0
 _AGAIN = frozenset({408, 429, 500, 502, 503, 504, 507})
 #: Of those, the ones in which the server itself, and not what lies behind it, is at fault.
 _ILL = frozenset({500, 502, 504})
+
+#: Codes with which a server that is well holds back: it is asked again for as long as it takes.
+_HOLDS_BACK = frozenset({"queues_full", "busy"})
 
 _FIRST_PAUSE = 0.1
 _MOST_PAUSE = 10.0
@@ -107,7 +111,8 @@ class Caller:
         self._wire = Wire()
         self._owner = threading.get_ident()
         self._stopped = threading.Event()
-        self._last_success = time.monotonic()
+        #: The last success, or the last time that a server asked for patience.
+        self._last_word = time.monotonic()
 
     def another(self) -> "Caller":
         """One for the same servers that can be closed alone."""
@@ -161,7 +166,7 @@ class Caller:
             self._put_off(server, reply, tries)
             return None
         self.servers.worked(server)
-        self._last_success = time.monotonic()
+        self._last_word = time.monotonic()
         if reply.status >= 300:
             raise _error(reply)
         return reply
@@ -169,7 +174,10 @@ class Caller:
     def _put_off(self, server: str, reply: Reply, tries: _Tries) -> None:
         if tries.status != reply.status:
             tries.same_since = time.monotonic()
-        tries.cause, tries.status = f"{server}: {_message(reply)[1]}", reply.status
+        code, message, _ = _message(reply)
+        tries.cause, tries.status = f"{server}: {message}", reply.status
+        if reply.status == 503 and code in _HOLDS_BACK and _retry_after(reply):
+            self._last_word = time.monotonic()
         if reply.status in _ILL:
             self.servers.failed(server)
         else:
@@ -193,7 +201,7 @@ class Caller:
             )
         if tries.status == 500 and same > min(self.limits.internal, self.limits.patience):
             raise ServerError(f"the server has an error of its own ({tries.cause})")
-        if now - max(tries.started, self._last_success) > self.limits.patience:
+        if now - max(tries.started, self._last_word) > self.limits.patience:
             raise ServerError(
                 f"no server has done what was asked for {self.limits.patience:.0f} s "
                 f"({tries.cause}); the same command goes on where it was"

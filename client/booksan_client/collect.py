@@ -3,15 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from booksan_client.api import ClientApi, Page
 from booksan_client.errors import RunFailed
-from booksan_client.files import replacing
+from booksan_client.out import REJECTED, OutDirectory, Pieces
 from booksan_client.status import Status
 from booksan_client.wire import Sink
 
-FORMATS = ("csv", "json", "parquet")
 #: Rows of an answer that are shown; all of them are in the file.
 ROWS_SHOWN = 10
 
@@ -46,7 +45,7 @@ class Collector:
     def __init__(
         self,
         api: ClientApi,
-        out: Path,
+        out: OutDirectory,
         form: str,
         display: AnswerDisplay,
         look: Callable[[], object] = lambda: None,
@@ -77,20 +76,20 @@ class Collector:
 
     def write_rejected(self, status: Status) -> None:
         """The rejected rows known so far."""
-        path = self.out / "rejected.csv"
         rows = 0
         if status.rejected:
-            rows = self._write(path, self.api.rejected).count - 1
+            rows = self._write(REJECTED, self.api.rejected).lines - 1
         if rows > 0:
+            path = self.out.path / REJECTED
             self.summary.files["rejected"] = str(path)
             self.display.note(f"{words_for_rows(rows)} rejected; {path} says which and why")
         else:
             # One from an earlier run would tell of rows that these files do not have.
-            path.unlink(missing_ok=True)
+            self.out.remove(REJECTED)
 
     def _fetch(self, name: str, rows: int) -> None:
-        path = self.out / f"{name}.{self.form}"
-        self._write(path, lambda sink: self.api.answer(name, self.form, sink))
+        path = self.out.path / f"{name}.{self.form}"
+        self._write(path.name, lambda sink: self.api.answer(name, self.form, sink))
         self.summary.files[name] = str(path)
         self.summary.answers[name] = rows
         if self.display.shows_answers:
@@ -98,31 +97,12 @@ class Collector:
             self.summary.answers[name] = page.total
             self.display.answer(page, path)
 
-    def _write(self, path: Path, fetch: Callable[[Callable[[], Sink]], object]) -> "_Lines":
-        with replacing(path) as file:
-            lines = _Lines(file, self.look)
-            fetch(lines.begin)
-        return lines
-
-
-class _Lines:
-    """Writes pieces into a file and counts the lines; begins anew with every try."""
-
-    def __init__(self, file: BinaryIO, look: Callable[[], object]) -> None:
-        self.count = 0
-        self._file = file
-        self._look = look
-
-    def begin(self) -> Sink:
-        self.count = 0
-        self._file.seek(0)
-        self._file.truncate()
-        return self._take
-
-    def _take(self, piece: bytes) -> None:
-        self._look()
-        self._file.write(piece)
-        self.count += piece.count(b"\n")
+    def _write(self, name: str, fetch: Callable[[Callable[[], Sink]], object]) -> Pieces:
+        # Before the first of the new ones appears, not before there is one.
+        self.out.begin(self.api.id, self.form)
+        with self.out.writing(name, self.look) as pieces:
+            fetch(pieces.begin)
+        return pieces
 
 
 def words_for_rows(count: int) -> str:

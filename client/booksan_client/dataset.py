@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from booksan_client.errors import UsageError
+from booksan_client.names import answer_names, plain_name, plain_names
 
 ParamValue = int | float | str
 
@@ -67,8 +68,12 @@ class Dataset:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """Of its names, files get theirs: only plain ones are taken."""
+        plain_names("a source", (each["name"] for each in found["sources"]))
+        plain_names("a parameter", (each["name"] for each in found["params"]))
+        answer_names(each["name"] for each in found["queries"])
         return cls(
-            name=str(found["name"]),
+            name=plain_name("a data set", found["name"]),
             version=int(found["version"]),
             sources=tuple(_source(each) for each in found["sources"]),
             params=tuple(_param(each) for each in found["params"]),

@@ -1,12 +1,9 @@
 """What a run shows: bars on a terminal, a few lines elsewhere, answers as tables."""
 
-import os
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
 
 from rich.console import Console
 from rich.progress import (
@@ -24,32 +21,7 @@ from rich.text import Text
 from booksan_client.api import Page
 from booksan_client.inputs import Input
 from booksan_client.status import StageStatus, Status
-
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
-
-
-class PatientConsole(Console):
-    """Falls silent when its output cannot be written: the run and its files matter more."""
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        try:
-            super().print(*objects, **options)
-        except OSError:
-            self._fall_silent()
-
-    def on_broken_pipe(self) -> None:
-        """Instead of ending the process, which rich does."""
-        self._fall_silent()
-
-    def _fall_silent(self) -> None:
-        self.quiet = True
-        mute(self.file)
-
-
-def mute(stream: IO[str]) -> None:
-    """Lets a stream that cannot be written any more be flushed without an error at exit."""
-    with Path(os.devnull).open("w") as sink:
-        os.dup2(sink.fileno(), stream.fileno())
+from booksan_client.terminal import plain, shown
 
 
 @dataclass
@@ -104,9 +76,9 @@ class RunDisplay:
         if not self.err.is_terminal:
             return
         self._bars = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(),
-            TextColumn("{task.fields[detail]}"),
+            TextColumn("{task.fields[detail]}", markup=False),
             _Speed(),
             TimeRemainingColumn(),
             console=self.err,
@@ -141,7 +113,7 @@ class RunDisplay:
         self._move(bars, key, stage.batches, bytes=stage.bytes)
 
     def _add(self, bars: Progress, key: str, title: str, total: int | None) -> None:
-        self._tasks[key] = bars.add_task(title, total=total, detail="", pace=_Pace())
+        self._tasks[key] = bars.add_task(plain(title), total=total, detail="", pace=_Pace())
 
     def _move(self, bars: Progress, key: str, completed: int, *, bytes: int) -> None:
         task = self._tasks[key]
@@ -158,7 +130,7 @@ class RunDisplay:
         table = Table()
         for name, kind in page.columns.items():
             table.add_column(
-                name, justify="right" if kind in ("INTEGER", "REAL", "DECIMAL") else "left"
+                shown(name), justify="right" if kind in ("INTEGER", "REAL", "DECIMAL") else "left"
             )
         for row in page.rows:
             table.add_row(*(shown(row.get(name)) for name in page.columns))
@@ -166,19 +138,13 @@ class RunDisplay:
         more = f"and {hidden:,} more in " if hidden > 0 else ""
         self._tell(about)
         self.out.print(table)
-        self._tell(f"{more}{path}\n")
+        self._tell(f"{more}{path}")
+        self.out.print()
 
     def _tell(self, text: str) -> None:
         """A line is never wrapped, so that a path in it can be copied."""
         if self.out is not None:
-            self.out.print(Text(text), soft_wrap=True)
+            self.out.print(shown(text), soft_wrap=True)
 
     def note(self, text: str) -> None:
-        self.err.print(Text(f"booksan: {text}"), soft_wrap=True)
-
-
-def shown(value: object) -> Text:
-    """Data must not steer the terminal; the file has it as it is."""
-    if isinstance(value, list):
-        value = ", ".join(map(str, value))
-    return Text(_CONTROL.sub(" ", str(value)))
+        self.err.print(shown(f"booksan: {text}"), soft_wrap=True)

@@ -3,6 +3,7 @@
 ClientError
 ├── UsageError          the command line asks for something that cannot be      (exit 2)
 ├── InputError          an input file cannot be used                            (exit 3)
+│   └── FileChanged     it is not what it was when its upload began
 ├── TooManyRejected     more rows were rejected than the user allows            (exit 4)
 ├── RunFailed           the run ended without answers                           (exit 5)
 ├── NoSpace             the server's disk is full, or the local one             (exit 6)
@@ -29,6 +30,17 @@ class InputError(ClientError):
     """An input file cannot be used; the text names the file and says why."""
 
     exit_code = 3
+
+
+class FileChanged(InputError):
+    """A file is not what it was when its upload began."""
+
+    def __init__(self, path: object, detail: str = "") -> None:
+        super().__init__(
+            f"{path}: has changed since its upload began{detail}; put the old file back, or begin "
+            "a new run with --new, which cancels the old one"
+        )
+        self.path = path
 
 
 class TooManyRejected(ClientError):

@@ -8,10 +8,11 @@ first what file it belongs to and how it is cut, then one line for each batch be
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from booksan_client.errors import InputError
+from booksan_client.errors import FileChanged
 from booksan_client.files import sync_directory
 
 _SAMPLE = 64 * 1024
@@ -28,7 +29,7 @@ def digest_of(data: bytes) -> str:
 
 
 def fingerprint(path: Path) -> dict[str, Any]:
-    """What changes when the file changes: size, time, and both ends of the content."""
+    """What changes when the file changes: size, times, inode, and both ends of the content."""
     stat = path.stat()
     with path.open("rb") as file:
         head = file.read(_SAMPLE)
@@ -39,7 +40,22 @@ def fingerprint(path: Path) -> dict[str, Any]:
         "size": stat.st_size,
         "mtime_ns": stat.st_mtime_ns,
         "ends": digest_of(head + tail),
+        "inode": stat.st_ino,
+        "ctime_ns": stat.st_ctime_ns,
     }
+
+
+def lasting(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what a mere copy, link or change of mode gives another value."""
+    return {name: value for name, value in found.items() if name not in ("inode", "ctime_ns")}
+
+
+def surely_other(known: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether the content has changed for certain.
+
+    Other times or another inode only give doubt: a copy or a touch changes them too.
+    """
+    return any(known.get(name) != found.get(name) for name in ("path", "size", "ends"))
 
 
 class Journal:
@@ -51,6 +67,8 @@ class Journal:
         self.taken: set[int] = set()
         self.cut = dict(cut)
         self._name = file["path"]
+        #: The file may be another one than at first: what was sent must be compared again.
+        self.doubtful = False
         begun = path.exists() and self._load(file)
         self._file = path.open("ab")
         if not begun:
@@ -64,10 +82,7 @@ class Journal:
         """Notes a batch before its first sending; a batch that is noted must be the same."""
         if number < len(self.entries):
             if self.entries[number] != entry:
-                raise InputError(
-                    f"{self._name}: batch {number} is not what it was when it was first sent; the "
-                    "file has changed, so begin a new run"
-                )
+                raise FileChanged(self._name, f" (batch {number} is not what it was)")
             return
         self.entries.append(entry)
         self._append({"batch": number, "start": entry.start, "end": entry.end, "d": entry.digest})
@@ -98,8 +113,9 @@ class Journal:
         lines = [json.loads(line) for line in whole.splitlines()]
         if not lines:
             return False
-        if lines[0]["file"] != file:
-            raise InputError(f"{file['path']}: has changed since its upload began; begin a new run")
+        if surely_other(lines[0]["file"], file):
+            raise FileChanged(file["path"])
+        self.doubtful = lines[0]["file"] != file
         self.cut = lines[0]["cut"]
         for line in lines[1:]:
             if "taken" in line:

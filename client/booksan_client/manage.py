@@ -1,7 +1,7 @@
 """What becomes of runs that were begun earlier: their answers, their end, and all of them."""
 
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,16 +10,17 @@ from rich.console import Console
 from rich.table import Table
 
 from booksan_client.api import ClientApi
-from booksan_client.collect import FORMATS, Collector, Summary
+from booksan_client.collect import Collector
 from booksan_client.connect import ServerOptions, connect, interrupted_by
-from booksan_client.display import PatientConsole, RunDisplay, shown
-from booksan_client.errors import RunFailed, RunGone, UsageError
+from booksan_client.display import RunDisplay
+from booksan_client.errors import RunGone, UsageError
 from booksan_client.files import check_directory
-from booksan_client.follow import Follower
+from booksan_client.out import FORMATS, OutDirectory
 from booksan_client.outcome import conclude, print_json
+from booksan_client.results import Results
 from booksan_client.state import ClientDirectory, clients_home, find_client
-from booksan_client.submission import LOOK
 from booksan_client.submit import check_choice
+from booksan_client.terminal import PatientConsole, shown
 
 
 @contextmanager
@@ -54,20 +55,15 @@ def results_command(
         check_choice("format", form, FORMATS)
         look = interrupted_by(stopping)
         display = RunDisplay(err, None if as_json else PatientConsole())
-        with closing(display), client_api(id, options, look, display.note) as (api, path):
-            out.mkdir(parents=True, exist_ok=True)
-            directory = ClientDirectory.open(path) if path else None
-            try:
-                summary = _results(Collector(api, out, form, display, look), display)
-                if not keep:
-                    api.acknowledge()
-                    _forget(directory)
-            except RunGone:
-                _forget(directory)
-                raise
-            finally:
-                if directory is not None:
-                    directory.close()
+        with ExitStack() as stack:
+            stack.enter_context(closing(display))
+            api, path = stack.enter_context(client_api(id, options, look, display.note))
+            directory = None
+            if path is not None:
+                directory = stack.enter_context(closing(ClientDirectory.open(path)))
+            place = stack.enter_context(closing(OutDirectory.open(out)))
+            collector = Collector(api, place, form, display, look)
+            summary = Results(collector, display, directory).fetch(keep=keep)
         if as_json:
             print_json(asdict(summary) | {"id": id, "kept": keep, "exit_code": 0})
         else:
@@ -75,35 +71,6 @@ def results_command(
         return 0
 
     return conclude(work, as_json=as_json, places=lambda: [out, clients_home()])
-
-
-def _forget(directory: ClientDirectory | None) -> None:
-    if directory is not None:
-        directory.remove()
-
-
-def _results(collector: Collector, display: RunDisplay) -> Summary:
-    status = collector.api.status()
-    open_sources = [name for name, each in status.sources.items() if each.of_batches is None]
-    if status.state == "uploading" and (open_sources or not status.sources):
-        raise UsageError(
-            f"the upload of {status.id} is not complete ({', '.join(open_sources)}); the same "
-            "submit command goes on with it"
-        )
-    display.begin((), resumed=False)
-    with Follower(collector.api, status, show_stages=display.shows_stages) as follower:
-        follower.hurry()
-        while True:
-            collector.look()
-            if status.failed is not None:
-                raise RunFailed(f"{status.failed}; booksan cancel {status.id} removes the run")
-            collector.look_at(status)
-            display.moved(status)
-            if status.done:
-                collector.finish(status)
-                return collector.summary
-            follower.wait_for_news(status, LOOK)
-            status = follower.latest()
 
 
 def cancel_command(id: str, options: ServerOptions, *, as_json: bool) -> int:

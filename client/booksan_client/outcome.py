@@ -13,13 +13,12 @@ from types import FrameType
 from typing import Any
 
 from rich.console import Console
-from rich.text import Text
 
-from booksan_client.display import PatientConsole, mute
 from booksan_client.errors import ClientError, NoSpace, UsageError
-from booksan_client.files import existing
+from booksan_client.files import existing, write_private
 from booksan_client.interrupts import heed
 from booksan_client.state import state_home
+from booksan_client.terminal import PatientConsole, mute, shown
 
 EXIT_INTERNAL = 1
 
@@ -88,8 +87,8 @@ def log_bug() -> str:
     """Keeps the traceback of the error that is being handled where a developer finds it."""
     try:
         path = state_home() / "error.log"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(traceback.format_exc(), encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_private(path, traceback.format_exc().encode(errors="backslashreplace"))
     except (OSError, UsageError) as error:
         return f"the details could not be written: {error}"
     return f"the details are in {path}"
@@ -98,7 +97,7 @@ def log_bug() -> str:
 def ended(err: Console, as_json: bool, message: str, code: int) -> int:
     if as_json:
         print_json({"error": message, "exit_code": code})
-    err.print(Text(f"booksan: {message}"), soft_wrap=True)
+    err.print(shown(f"booksan: {message}"), soft_wrap=True)
     return code
 
 

@@ -7,14 +7,13 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
 from booksan_client.credentials import new_secret
 from booksan_client.errors import UsageError
-from booksan_client.files import take_lock, write_private
+from booksan_client.files import check_private, make_private, sweep, take_lock, write_private
 
 _STATE_FILE = "client.json"
 _LOCK_FILE = "client.lock"
@@ -49,7 +48,10 @@ class ClientState:
     secret: str = field(default_factory=new_secret, repr=False)
     servers: list[str] = field(default_factory=list)
     out: str | None = None
+    #: Says where the run's home is; None before a server has begun this generation of the run.
     ticket: str | None = None
+    #: How often the run was begun anew because the server had lost it; noted before it is used.
+    generation: int = 0
     #: uploading, uploaded, or collected: the answers are written, and may be deleted at the server.
     phase: str = "uploading"
     begun: float = field(default_factory=time.time)
@@ -112,6 +114,7 @@ class ClientDirectory(StateDirectory):
                     f"another booksan is working on this client in {path}; wait for it or stop it"
                 ) from None
             if lock is not None:
+                sweep(path)
                 return cls(path, lock)
 
     def clear(self) -> None:
@@ -135,6 +138,9 @@ class ClientDirectory(StateDirectory):
 
 def known_clients() -> Iterator[tuple[Path, ClientState]]:
     """All clients of this user, oldest first."""
+    if clients_home().exists():
+        # Whoever could write there could name a server that the user's token would go to.
+        _check_private(clients_home())
     found = [(path, _read(path)) for path in sorted(clients_home().glob("*"))]
     known = [(path, state) for path, state in found if state is not None]
     yield from sorted(known, key=lambda each: each[1].begun)
@@ -158,11 +164,20 @@ def _read(path: Path) -> ClientState | None:
 
 
 def _make_private(path: Path) -> None:
+    """The directory and those above it that are booksan's own."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with suppress(FileExistsError):
-            path.mkdir(mode=0o700)
+        for place in (state_home(), path.parent, path):
+            make_private(place, _untrusted)
     except OSError as error:
         raise UsageError(
             f"{path} cannot be made: {error.strerror}; name another place with XDG_STATE_HOME"
         ) from None
+
+
+def _check_private(path: Path) -> None:
+    for place in (state_home(), path):
+        check_private(place, _untrusted)
+
+
+def _untrusted(text: str) -> UsageError:
+    return UsageError(f"{text}; name another place with XDG_STATE_HOME")

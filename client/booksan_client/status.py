@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from booksan_client.names import answer_names, plain_names
+
 
 @dataclass(frozen=True)
 class SourceStatus:
@@ -53,6 +55,15 @@ class Stall:
 
 
 @dataclass(frozen=True)
+class Lack:
+    """What of a source some shard still waits for, though nothing has come for a while."""
+
+    #: Inclusive ranges of batch numbers.
+    ranges: tuple[tuple[int, int], ...] = ()
+    end: bool = False
+
+
+@dataclass(frozen=True)
 class Status:
     id: str
     dataset: str
@@ -69,6 +80,9 @@ class Status:
     #: Only when they were asked for.
     stages: Mapping[str, StageStatus] = field(default_factory=dict)
     stalled: Stall | None = None
+    #: By source; None of a server that does not tell, or was not asked.
+    resend: Mapping[str, Lack] | None = None
+    generation: int = 0
 
     @property
     def done(self) -> bool:
@@ -83,6 +97,9 @@ class Status:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """Of its names, files get theirs: only plain ones are taken."""
+        plain_names("a source", found["sources"])
+        answer_names(found["answers"])
         return cls(
             id=str(found["id"]),
             dataset=str(found["dataset"]),
@@ -100,6 +117,8 @@ class Status:
             },
             stages={name: _stage(each) for name, each in (found.get("stages") or {}).items()},
             stalled=_stall(found.get("stalled")),
+            resend=_resend(found.get("resend")),
+            generation=int(found.get("generation", 0)),
         )
 
 
@@ -128,6 +147,17 @@ def _stage(found: Mapping[str, Any]) -> StageStatus:
 
 def _stall(found: Mapping[str, Any] | None) -> Stall | None:
     return Stall(float(found["seconds"]), tuple(found["where"])) if found else None
+
+
+def _resend(found: Mapping[str, Any] | None) -> dict[str, Lack] | None:
+    if found is None:
+        return None
+    return {
+        name: Lack(
+            tuple((int(first), int(last)) for first, last in each["batches"]), bool(each["end"])
+        )
+        for name, each in found.items()
+    }
 
 
 def _number(found: Any) -> int | None:

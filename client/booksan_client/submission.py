@@ -1,30 +1,31 @@
 """One run from the files to the answers, over HTTP: the same for `submit` and for `booksan run`."""
 
-import contextlib
-import gzip
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
-from booksan_client.api import Api, ClientApi, spec_in
+from booksan_client.api import Api, ClientApi
 from booksan_client.collect import AnswerDisplay, Collector, Summary, words_for_rows
 from booksan_client.cutter import BATCH_BYTES, BATCH_LINES
 from booksan_client.dataset import Dataset, ParamValue
-from booksan_client.errors import InputError, RunFailed, TooManyRejected
+from booksan_client.doubt import Doubts
+from booksan_client.errors import FileChanged, RunFailed, RunGone, TooManyRejected
 from booksan_client.follow import Follower
+from booksan_client.healing import Healer, Part, put_batch
 from booksan_client.inputs import Input
-from booksan_client.journal import Journal, fingerprint
+from booksan_client.journal import Journal, fingerprint, surely_other
+from booksan_client.out import OutDirectory
 from booksan_client.state import ClientState, StateDirectory
-from booksan_client.status import Status
-from booksan_client.upload import upload, upload_again
+from booksan_client.status import Stall, Status
+from booksan_client.upload import compare, upload
 
 #: Seconds between two looks at everything but the server while something is waited for.
 LOOK = 0.1
-#: Seconds until what a stalled run lacks is sent once more.
-HELP_AGAIN = 120.0
+#: Times that one command begins a run anew which the server has lost.
+NEW_BEGINNINGS = 2
 
 
 class Display(AnswerDisplay, Protocol):
@@ -45,7 +46,7 @@ class Plan:
     inputs: Sequence[Input]
     params: dict[str, ParamValue]
     #: None: only the upload is done here; the answers stay at the server.
-    out: Path | None
+    out: OutDirectory | None
     format: str = "csv"
     max_rejected: int | None = None
     batch_bytes: int = BATCH_BYTES
@@ -74,99 +75,150 @@ class Submission:
         self.directory = directory
         self.state = state
         self.display = display
-        self.api: ClientApi = api.client(state.id, state.secret)
-        self._look = look
+        self.look = look
+        self.api: ClientApi = api.client(state.id, state.secret, state.ticket)
         self._settled = settled
-        self._judged: Status | None = None
-        self._stall_told = -math.inf
-        self._help_at = -math.inf
-        self._collector = None
+        self.collector = None
         if plan.out is not None:
-            self._collector = Collector(self.api, plan.out, plan.format, display, look)
-        self.summary = self._collector.summary if self._collector else Summary()
-        self._follower: Follower
+            self.collector = Collector(self.api, plan.out, plan.format, display, look)
+        self.summary = self.collector.summary if self.collector else Summary()
 
     def to_the_end(self) -> Summary:
-        """Everything; the caller of the api is closed afterwards."""
+        """Everything, and anew if the server has lost the run; nobody else may use the api."""
         started = time.monotonic()
-        first = self._create()
-        with Follower(self.api, first, show_stages=self.display.shows_stages) as self._follower:
-            for each in self.plan.inputs:
-                self._send(each)
-            self._enter("uploaded")
-            if self._collector is not None:
-                self._collect(self._collector)
+        self.summary.megabytes = sum(each.fingerprint["size"] for each in self.plan.inputs) / 1e6
+        lost = 0
+        while True:
+            try:
+                self._live()
+                break
+            except RunGone as error:
+                if error.how or self.state.phase == "collected":
+                    raise
+                lost += 1
+                if lost > NEW_BEGINNINGS:
+                    raise RunFailed(
+                        f"the server has lost the run {lost} times ({error})"
+                    ) from error
+                self._begin_anew(self.state.generation + 1)
         self.summary.seconds = time.monotonic() - started
         return self.summary
 
+    def _live(self) -> None:
+        """From what the server knows of the run to its end."""
+        if self.state.ticket is None:
+            # Without a ticket nothing of this generation can have been sent.
+            self.directory.forget_journals()
+            first = self._create()
+        else:
+            first = self.api.status()
+        if first.generation > self.state.generation:
+            self._begin_anew(first.generation)
+            self.directory.forget_journals()
+        self.note_ticket(first)
+        with Life(self, first) as life:
+            for each in self.plan.inputs:
+                life.send(each)
+            life.settle()
+            self._enter("uploaded")
+            if self.collector is not None:
+                self._collect(life, self.collector)
+
     def _create(self) -> Status:
         columns = {each.source.name: each.header.names for each in self.plan.inputs}
-        status, begun = self.api.create(self.plan.dataset.name, self.plan.params, columns)
-        known = self.state.ticket
-        # That it was begun just now may have been the answer to a try that nobody heard of.
-        if known is not None and (begun or spec_in(status.ticket) != spec_in(known)):
-            self.display.note("the server has lost the run; sending everything again")
-            self.directory.forget_journals()
-        self.state.ticket = status.ticket
-        self.directory.save(self.state)
-        self.summary.megabytes = sum(each.fingerprint["size"] for each in self.plan.inputs) / 1e6
-        return status
+        return self.api.create(
+            self.plan.dataset.name, self.plan.params, columns, self.state.generation
+        )
+
+    def _begin_anew(self, generation: int) -> None:
+        """The number is on disk before it is used: it never means two beginnings."""
+        self.display.note("the server has lost the run; sending everything again")
+        self.state.generation = generation
+        self.state.ticket = None
+        self._enter("uploading")
+
+    def note_ticket(self, status: Status) -> None:
+        """For later commands."""
+        if self.state.ticket != status.ticket:
+            self.state.ticket = status.ticket
+            self.directory.save(self.state)
 
     def _enter(self, phase: str) -> None:
         self.state.phase = phase
         self.directory.save(self.state)
 
-    def _collect(self, collector: Collector) -> None:
-        status = self._wait(lambda status: status.done)
-        collector.finish(status)
+    def _collect(self, life: "Life", collector: Collector) -> None:
+        collector.finish(life.wait(lambda status: status.done))
         self.state.summary = asdict(self.summary)
         self._enter("collected")
         self._settled()
         self.api.acknowledge()
 
-    def _send(self, each: Input) -> None:
+
+class Life:
+    """One generation of a run: its journals, what the server says of it, and what it lacks."""
+
+    def __init__(self, whole: Submission, first: Status) -> None:
+        self.whole = whole
+        self._plan = whole.plan
+        self._display = whole.display
+        self._judged: Status | None = None
+        self._stall_told = -math.inf
+        self._first = first
+
+    def __enter__(self) -> Self:
+        api = self.whole.api
+        with ExitStack() as stack:
+            self._parts = {each.source.name: self._part(each, stack) for each in self._plan.inputs}
+            self._doubts = stack.enter_context(closing(Doubts()))
+            for part in self._parts.values():
+                if part.journal.doubtful:
+                    self._doubts.about(part)
+            #: Closed when an upload ends early, so that no batch of it waits any more.
+            self._lane = api.apart()
+            stack.callback(self._lane.caller.close)
+            follower = Follower(api, self._first, show_stages=self._display.shows_stages)
+            self._follower = stack.enter_context(follower)
+            self._healer = Healer(
+                api, self._parts, self._display.note, self._look, self._plan.compress
+            )
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.whole.summary.resent += self._healer.resent
+        self._stack.close()
+
+    def send(self, each: Input) -> None:
+        """One source, as soon as it may come."""
         name = each.source.name
-        status = self._wait(lambda status: name in status.permits)
+        status = self.wait(lambda status: name in status.permits)
         length = status.source(name).of_batches
         if length is not None:
             # The home knows the end; that the others do is not certain after a power failure.
-            self._end(name, length)
+            self._healer.end(name, length)
             return
-        journal = self._journal(each)
-        with contextlib.closing(journal):
-            self.summary.resent += len(journal.entries) - len(journal.taken)
-            self._follower.calm_down()
-            for sent in upload(
-                each.path,
-                each.header,
-                journal,
-                lambda number, data: self._put(name, number, data),
-                self._look_around,
-                give_up=self.api.caller.close,
-                delimiter=each.source.delimiter,
-            ):
-                self.display.uploaded(name, sent.end)
-            if fingerprint(each.path) != each.fingerprint:
-                raise InputError(f"{each.path}: changed while it was being read; begin a new run")
-            self._end(name, len(journal.entries))
+        part = self._parts[name]
+        self.whole.summary.resent += len(part.journal.entries) - len(part.journal.taken)
+        self._follower.calm_down()
+        for sent in upload(
+            each.path,
+            each.header,
+            part.journal,
+            lambda number, data: put_batch(self._lane, name, number, data, self._plan.compress),
+            self._look_around,
+            give_up=self._lane.caller.close,
+            delimiter=each.source.delimiter,
+        ):
+            self._display.uploaded(name, sent.end)
+        self._check_unchanged(each, part)
+        self._healer.end(name, len(part.journal.entries))
 
-    def _journal(self, each: Input) -> Journal:
-        cut = {"batch_bytes": self.plan.batch_bytes, "batch_lines": BATCH_LINES}
-        return Journal(self.directory.journal(each.source.name), dict(each.fingerprint), cut)
+    def settle(self) -> None:
+        """All files still hold what was sent of them; raises if one does not."""
+        self._doubts.settle(self._look_around)
 
-    def _put(self, source: str, number: int, data: bytes) -> None:
-        encoding = None
-        if self.plan.compress == "gzip":
-            data, encoding = gzip.compress(data, compresslevel=1, mtime=0), "gzip"
-        self.api.put(source, number, data, permit=self._permit(source), encoding=encoding)
-
-    def _end(self, source: str, batches: int) -> None:
-        self.api.end(source, batches, permit=self._permit(source))
-
-    def _permit(self, source: str) -> str:
-        return self._follower.latest().permits[source]
-
-    def _wait(self, ready: Callable[[Status], bool]) -> Status:
+    def wait(self, ready: Callable[[Status], bool]) -> Status:
         self._follower.hurry()
         while True:
             status = self._look_around()
@@ -174,64 +226,61 @@ class Submission:
                 return status
             self._follower.wait_for_news(status, LOOK)
 
+    def _part(self, each: Input, stack: ExitStack) -> Part:
+        cut = {"batch_bytes": self._plan.batch_bytes, "batch_lines": BATCH_LINES}
+        path = self.whole.directory.journal(each.source.name)
+        journal = stack.enter_context(closing(Journal(path, dict(each.fingerprint), cut)))
+        return Part(each.path, each.source.delimiter, journal)
+
+    def _check_unchanged(self, each: Input, part: Part) -> None:
+        """It may have been changed while it was read, or only have been touched."""
+        self.settle()
+        found = fingerprint(each.path)
+        if surely_other(each.fingerprint, found):
+            raise FileChanged(each.path)
+        if found != each.fingerprint:
+            compare(part.path, part.journal, self._look_around, delimiter=part.delimiter)
+
     def _look_around(self) -> Status:
         """Everything that could end the run early; raises if it does."""
-        self._look()
-        status = self._follower.latest()
+        status = self._look()
         if status is not self._judged:
-            self._judge(status)
             self._judged = status
+            self._judge(status)
+        return status
+
+    def _look(self) -> Status:
+        self.whole.look()
+        status = self._follower.latest()
+        if status.failed is not None:
+            raise RunFailed(status.failed)
         return status
 
     def _judge(self, status: Status) -> None:
-        if status.failed is not None:
-            raise RunFailed(status.failed)
-        limit = self.plan.max_rejected
-        if limit is not None and status.rejected > limit:
-            if self._collector is not None:
-                self._collector.write_rejected(status)
-            raise TooManyRejected(
-                f"{words_for_rows(status.rejected)} rejected, {limit:,} allowed (--max-rejected); "
-                "the same command with a higher limit goes on from here"
-            )
-        if self._collector is not None:
-            self._collector.look_at(status)
-        self.display.moved(status)
+        self._check_rejected(status)
+        self.whole.note_ticket(status)
+        # Answers to a file that may have been changed are none.
+        if self.whole.collector is not None and self._doubts.settled():
+            self.whole.collector.look_at(status)
+        self._display.moved(status)
         if status.stalled is not None:
-            self._help(status)
+            self._tell_stall(status.stalled)
+        self._healer.heal(status)
 
-    def _help(self, status: Status) -> None:
-        """Tells of it once for each stretch of standing still; sends again what a stage lacks."""
-        assert status.stalled is not None
-        now = time.monotonic()
-        if now - self._stall_told >= status.stalled.seconds:
-            self._stall_told = now
-            self.display.note(status.stalled.words())
-        if now < self._help_at:
+    def _check_rejected(self, status: Status) -> None:
+        limit = self._plan.max_rejected
+        if limit is None or status.rejected <= limit:
             return
-        for each in self.plan.inputs:
-            name = each.source.name
-            length = status.source(name).of_batches
-            places = [one for one in status.stalled.where if one["sender"] == f"gateway/{name}"]
-            numbers = set(status.source(name).missing).union(*(one["missing"] for one in places))
-            if length is None or not (places or numbers):
-                continue
-            # What was sent may get lost as well.
-            self._help_at = time.monotonic() + HELP_AGAIN
-            if any(one["of_batches"] is None for one in places):
-                self._end(name, length)
-            if numbers:
-                self._send_again(each, sorted(numbers))
+        if self.whole.collector is not None:
+            self.whole.collector.write_rejected(status)
+        raise TooManyRejected(
+            f"{words_for_rows(status.rejected)} rejected, {limit:,} allowed (--max-rejected); "
+            "the same command with a higher limit goes on from here"
+        )
 
-    def _send_again(self, each: Input, numbers: Sequence[int]) -> None:
-        name = each.source.name
-        with contextlib.closing(self._journal(each)) as journal:
-            count = upload_again(
-                each.path,
-                journal,
-                numbers,
-                lambda number, data: self._put(name, number, data),
-                delimiter=each.source.delimiter,
-            )
-        self.summary.resent += count
-        self.display.note(f"sent {count} missing batches of {name} again")
+    def _tell_stall(self, stall: Stall) -> None:
+        """Once for each stretch of standing still."""
+        now = time.monotonic()
+        if now - self._stall_told >= stall.seconds:
+            self._stall_told = now
+            self._display.note(stall.words())

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,14 @@ from typing import Any
 from rich.console import Console
 
 from booksan_client.api import Api
-from booksan_client.collect import FORMATS, Summary
+from booksan_client.collect import Summary
 from booksan_client.connect import ServerOptions, connect, interrupted_by
 from booksan_client.cutter import BATCH_BYTES
 from booksan_client.dataset import Dataset
-from booksan_client.display import PatientConsole, RunDisplay
+from booksan_client.display import RunDisplay
 from booksan_client.errors import (
     ClientError,
-    InputError,
+    FileChanged,
     Refused,
     RunFailed,
     RunGone,
@@ -26,6 +26,8 @@ from booksan_client.errors import (
 )
 from booksan_client.files import check_directory
 from booksan_client.inputs import Input, look_at
+from booksan_client.journal import surely_other
+from booksan_client.out import FORMATS, OutDirectory
 from booksan_client.outcome import conclude, print_json
 from booksan_client.state import (
     ClientDirectory,
@@ -36,6 +38,7 @@ from booksan_client.state import (
     new_id,
 )
 from booksan_client.submission import Plan, Submission
+from booksan_client.terminal import PatientConsole
 
 COMPRESSIONS = ("none", "gzip")
 #: Seconds that the cancelling of an old run may take before the new one begins without it.
@@ -156,15 +159,18 @@ class _Submit:
             dataset.check_files(len(request.files))
             params = dataset.parse_params(request.settings)
             inputs = look_at(dataset, request.files)
-            if request.out is not None:
-                request.out.mkdir(parents=True, exist_ok=True)
             path = clients_home() / key_of(dataset.name, request.files, params)
-            with closing(ClientDirectory.open(path)) as directory:
+            with ExitStack() as stack:
+                directory = stack.enter_context(closing(ClientDirectory.open(path)))
+                out = None
+                if request.out is not None and not request.detach:
+                    out = stack.enter_context(closing(OutDirectory.open(request.out)))
+                    out.check(query.name for query in dataset.queries)
                 plan = Plan(
                     dataset,
                     inputs,
                     params,
-                    None if request.detach else request.out,
+                    out,
                     request.format,
                     request.max_rejected,
                     request.batch_bytes or BATCH_BYTES,
@@ -234,11 +240,9 @@ class _Submit:
                 "--id to go on with it, or begin a new run with --new"
             )
         for each in inputs:
-            if state.files.get(each.source.name) != each.fingerprint:
-                raise InputError(
-                    f"{each.path}: has changed since its upload as client {state.id} began; put "
-                    "the old file back, or begin a new run with --new, which cancels the old one"
-                )
+            # Where there is only doubt, what was sent is compared while the rest is sent.
+            if surely_other(state.files.get(each.source.name, {}), each.fingerprint):
+                raise FileChanged(each.path)
 
     def _cancel(self, state: ClientState) -> None:
         """The old run of the same files, if a server can be reached."""
@@ -274,7 +278,7 @@ def _collected_earlier(state: ClientState, plan: Plan) -> Summary | None:
     wanted = {f"{name}.{plan.format}" for name in summary.answers}
     if not {path.name for path in written} >= wanted:
         return None
-    same = all(path.resolve().parent == plan.out.resolve() for path in written)
+    same = all(path.resolve().parent == plan.out.path.resolve() for path in written)
     return summary if same else None
 
 

@@ -5,7 +5,8 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import NamedTuple
 
-from booksan_client.cutter import Cutter, Header, open_source
+from booksan_client.cutter import Batch, Cutter, Header, open_source
+from booksan_client.errors import FileChanged
 from booksan_client.journal import Entry, Journal, digest_of
 
 #: Batches sent at the same time: while one waits for the disk, another is being parsed.
@@ -52,13 +53,13 @@ def upload(
             for number, batch in enumerate(cutter, first):
                 # Only what is about to be sent counts as begun.
                 if len(flying) >= IN_FLIGHT:
-                    yield from _landed(flying, journal, look)
+                    yield from _taken(flying, journal, look)
                 journal.begin(number, Entry(batch.start, batch.end, digest_of(batch.data)))
                 if number in journal.taken:
                     continue
                 flying[pool.submit(put, number, batch.data)] = Sent(number, batch.end, True)
             while flying:
-                yield from _landed(flying, journal, look)
+                yield from _taken(flying, journal, look)
         except BaseException:
             # Leaving the pool waits for the batches in flight, so they must hear of it before.
             give_up()
@@ -68,9 +69,15 @@ def upload(
                 future.cancel()
 
 
-def _landed(
+def _taken(
     flying: dict[Future[object], Sent], journal: Journal, look: Callable[[], object]
 ) -> Iterator[Sent]:
+    for sent in _landed(flying, look):
+        journal.take(sent.number)
+        yield sent
+
+
+def _landed(flying: dict[Future[object], Sent], look: Callable[[], object]) -> Iterator[Sent]:
     done: set[Future[object]] = set()
     while not done:
         look()
@@ -78,20 +85,56 @@ def _landed(
     for future in done:
         sent = flying.pop(future)
         future.result()
-        journal.take(sent.number)
         yield sent
 
 
 def upload_again(
-    path: Path, journal: Journal, numbers: Iterable[int], put: Put, *, delimiter: bytes = b","
+    path: Path,
+    journal: Journal,
+    numbers: Iterable[int],
+    put: Put,
+    look: Callable[[], object] = lambda: None,
+    *,
+    give_up: Callable[[], object] = lambda: None,
+    delimiter: bytes = b",",
 ) -> int:
     """Sends batches that the other side has lost, from where the journal says they are."""
     known = [number for number in numbers if number < len(journal.entries)]
-    with open_source(path) as stream:
-        for number in known:
-            start = journal.entries[number].start
-            stream.seek(start)
-            batch = next(Cutter(stream, start, delimiter=delimiter, **journal.cut))
-            journal.begin(number, Entry(batch.start, batch.end, digest_of(batch.data)))
-            put(number, batch.data)
+    flying: dict[Future[object], Sent] = {}
+    with open_source(path) as stream, ThreadPoolExecutor(IN_FLIGHT) as pool:
+        try:
+            for number in known:
+                start = journal.entries[number].start
+                stream.seek(start)
+                batch = next(Cutter(stream, start, delimiter=delimiter, **journal.cut))
+                journal.begin(number, Entry(batch.start, batch.end, digest_of(batch.data)))
+                if len(flying) >= IN_FLIGHT:
+                    list(_landed(flying, look))
+                flying[pool.submit(put, number, batch.data)] = Sent(number, batch.end, False)
+            while flying:
+                list(_landed(flying, look))
+        except BaseException:
+            give_up()
+            raise
+        finally:
+            for future in flying:
+                future.cancel()
     return len(known)
+
+
+def compare(
+    path: Path, journal: Journal, look: Callable[[], object], *, delimiter: bytes = b","
+) -> None:
+    """Cuts everything that was sent once more; FileChanged if a batch is not what it was."""
+    entries = list(journal.entries)
+    if not entries:
+        return
+    start = entries[0].start
+    with open_source(path) as stream:
+        stream.seek(start)
+        cutter = Cutter(stream, start, delimiter=delimiter, **journal.cut)
+        for number, entry in enumerate(entries):
+            look()
+            batch = next(cutter, Batch(0, 0, b""))
+            if Entry(batch.start, batch.end, digest_of(batch.data)) != entry:
+                raise FileChanged(path, f" (batch {number} is not what it was)")

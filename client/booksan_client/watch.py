@@ -8,16 +8,15 @@ from typing import Any
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
-from rich.text import Text
 
 from booksan_client.connect import ServerOptions, interrupted_by
-from booksan_client.display import PatientConsole, shown
 from booksan_client.errors import ClientError, RunGone
 from booksan_client.follow import Follower
 from booksan_client.manage import client_api
 from booksan_client.outcome import conclude, print_json
 from booksan_client.state import known_clients
 from booksan_client.status import Status
+from booksan_client.terminal import PatientConsole, shown
 
 #: Seconds between two looks at whether the user wants to stop.
 LOOK = 0.2
@@ -92,7 +91,7 @@ def _watched(
                 live.update(picture(status, stages))
             elif err is not None and (line := _line(status)) != told:
                 told = line
-                err.print(Text(f"booksan: {line}"), soft_wrap=True)
+                err.print(shown(f"booksan: {line}"), soft_wrap=True)
             follower.wait_for_news(status, LOOK)
             status = follower.latest()
 
@@ -120,13 +119,13 @@ def picture(status: Status, with_stages: Status | None = None) -> RenderableType
     sources = Table("source", "batches", "of", "rows", "rejected", "complete")
     for name, each in status.sources.items():
         moved = (each.batches, _of(each.of_batches), f"{each.rows:,}", f"{each.rejected:,}")
-        sources.add_row(name, *map(str, moved), _yes(each.complete))
+        sources.add_row(shown(name), *map(str, moved), _yes(each.complete))
     parts.append(sources)
     stages = Table("stage", "shards", "batches", "of", "rows", "MB", "done")
     for name, stage in (with_stages or status).stages.items():
         counts = (stage.shards, stage.batches, _of(stage.of_batches), f"{stage.rows:,}")
         size = f"{stage.bytes / 1e6:,.1f}"
-        stages.add_row(name, *map(str, counts), size, _yes(stage.done))
+        stages.add_row(shown(name), *map(str, counts), size, _yes(stage.done))
     if stages.rows:
         parts.append(stages)
     if status.stalled:

@@ -60,8 +60,8 @@ def test_the_files_are_those_of_a_run_alone(cluster: Cluster, tmp_path: Path) ->
     assert submit(client, cluster).code == 0
     alone = tmp_path / "alone"
     assert client.place.run(client.inputs.words("run", alone)).code == 0
-    files = {path.name: path.read_bytes() for path in client.place.out.iterdir()}
-    assert files == {path.name: path.read_bytes() for path in alone.iterdir()}
+    files = {path.name: path.read_bytes() for path in client.place.out.glob("[!.]*")}
+    assert files == {path.name: path.read_bytes() for path in alone.glob("[!.]*")}
     assert "rejected.csv" in files
 
 

@@ -1,5 +1,6 @@
 """Whatever is stopped or killed, the same command ends with the same answers."""
 
+import os
 import random
 import shutil
 import signal
@@ -230,3 +231,28 @@ def test_a_second_command_on_the_same_run_is_refused(data: Data, place: Place) -
     assert second.code == 2
     assert "another booksan is working on this run" in second.message
     check_completed(ended, data, place)
+
+
+def test_a_change_that_shows_in_neither_size_nor_time_is_found_and_a_new_run_is_begun(
+    data: Data, place: Place
+) -> None:
+    place.root.mkdir(parents=True, exist_ok=True)
+    books, reviews = (shutil.copy2(path, place.root) for path in (data.books, data.reviews))
+    own = Data(Path(books), Path(reviews), {})
+    with place.started(own.command(place)) as process:
+        reach(place, process, "many batches of reviews")
+        kill([tree(process).driver])
+    wait_until(lambda: not place.processes())
+    before = own.reviews.stat()
+    content = own.reviews.read_bytes()
+    # Within what was sent, and far from the ends that a fingerprint looks at.
+    at = content.index(b" the ", len(content) // 3)
+    own.reviews.write_bytes(content[:at] + b" eht " + content[at + 5 :])
+    os.utime(own.reviews, ns=(before.st_atime_ns, before.st_mtime_ns))
+    refused = place.run(own.command(place, "--json"))
+    assert refused.code == 3, refused.err
+    assert "has changed since the run began" in refused.document["error"]
+    assert not list(place.out.glob("q*"))
+    ended = place.run(own.command(place, "--json"))
+    assert ended.document["resumed"] is False
+    check_completed(ended, own._replace(expected=answers(own.books, own.reviews, PARAMS)), place)

@@ -28,7 +28,7 @@ from booksan_client.errors import Interrupted
 from booksan_client.inputs import Input
 from booksan_client.journal import Entry, Journal
 from booksan_client.status import Status
-from booksan_client.submission import Submission
+from booksan_client.submission import Life
 from tests.oracle import books as oracle
 
 SETTINGS: dict[str, ParamValue] = {"q2.decades": 3, "q3.min_reviews": 5, "q5.percentile": 60.0}
@@ -131,16 +131,16 @@ def test_a_run_that_failed_is_begun_anew_and_says_so(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clients: list[str] = []
-    send = Submission._send
+    send = Life.send
 
-    def remember(self: Submission, each: Input) -> None:
-        clients.append(self.state.id)
+    def remember(self: Life, each: Input) -> None:
+        clients.append(self.whole.state.id)
         if each.source.name == "reviews":
             raise Interrupted
         send(self, each)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Submission, "_send", remember)
+        patch.setattr(Life, "send", remember)
         with pytest.raises(Interrupted):
             command.run()
     spec = command.spec(clients[0])
@@ -186,10 +186,10 @@ def test_an_error_outside_of_the_batches_ends_those_that_are_on_their_way(
 def test_the_token_and_the_secret_of_a_run_are_for_its_user_alone(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(self: Submission, each: Input) -> None:
+    def stop(self: Life, each: Input) -> None:
         raise Interrupted
 
-    monkeypatch.setattr(Submission, "_send", stop)
+    monkeypatch.setattr(Life, "send", stop)
     with pytest.raises(Interrupted):
         command.run()
     for name in ("token", "secret", "client.json"):
@@ -202,16 +202,16 @@ def test_the_token_and_the_secret_of_a_run_are_for_its_user_alone(
 def test_a_gateway_that_is_killed_is_found_again_wherever_it_listens(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = Submission._send
+    send = Life.send
 
-    def kill_first(self: Submission, each: Input) -> None:
+    def kill_first(self: Life, each: Input) -> None:
         address = json.loads((command.data_dir / "gateway-address.json").read_text())
         # Without it, the new one cannot take the old port again.
         (command.data_dir / "gateway-address.json").unlink()
         os.kill(address["pid"], signal.SIGKILL)
         send(self, each)
 
-    monkeypatch.setattr(Submission, "_send", kill_first)
+    monkeypatch.setattr(Life, "send", kill_first)
     summary = command.run()
     assert summary.restarts >= 2
     command.assert_right()

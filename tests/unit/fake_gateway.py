@@ -69,12 +69,20 @@ class Run:
     failed: str | None = None
     gone: str | None = None
     stalled: Any = None
+    #: What the home says some shard lacks; None as an older server, which does not say it.
+    resend: Any = None
+    #: Instead of the one that is made up.
+    ticket: str | None = None
     #: All has been sent, but a stage is not done.
     waits: bool = False
     #: A run that is begun anew has another ticket.
     number: int = field(default_factory=itertools.count().__next__)
     #: What ticket and permits are signed with.
     key: str = "key"
+
+    @property
+    def generation(self) -> int:
+        return int(self.spec.get("generation", 0))
 
     def source(self, name: str) -> dict[str, Any]:
         have, length = self.batches.get(name, {}), self.ends.get(name)
@@ -103,7 +111,8 @@ class Run:
             "state": "uploading" if state == "working" and uploading else state,
             "failed": self.failed,
             "expires": 2**31,
-            "ticket": f"ticket {self.number} of {id}.{self.key}",
+            "ticket": self.ticket or f"ticket {self.number} of {id}.{self.key}",
+            "generation": self.generation,
             "permits": {
                 name: f"{name}.{self.key}"
                 for name, given in (("nests", True), ("eggs", sources["nests"]["complete"]))
@@ -126,6 +135,7 @@ class FakeGateway:
         self.runs: dict[str, Run] = {} if runs is None else runs
         self.seen: list[Seen] = []
         self.fault: Fault = lambda seen: None
+        self.dataset: Any = DATASET
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", port), _handler(self))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
@@ -171,7 +181,7 @@ class FakeGateway:
             return Answer(200, {"status": "ok", "host": "fake", "version": "0"})
         if words[0] == "datasets":
             if words[1:] == ["birds"]:
-                return Answer(200, DATASET)
+                return Answer(200, self.dataset)
             return error(404, "unknown_dataset")
         if words == ["clients"] and seen.method == "GET":
             clients = [
@@ -187,7 +197,8 @@ class FakeGateway:
         spec = json.loads(seen.body)
         run = self.runs.get(spec["id"])
         secret = seen.headers["booksan-secret"]
-        if run is None:
+        newer = run is not None and not run.gone and int(spec.get("generation", 0)) > run.generation
+        if run is None or newer:
             self.runs[spec["id"]] = run = Run(spec, secret)
             return Answer(201, run.status(spec["id"]))
         if run.gone:
@@ -220,6 +231,8 @@ class FakeGateway:
                 stages = {"q1-sum": dict.fromkeys(("shards", "batches", "rows", "bytes"), 1)}
                 stages["q1-sum"] |= {"of_batches": 2, "done": False}
                 more = {"stages": stages, "stalled": run.stalled} if "stages" in query else {}
+                if more and run.resend is not None:
+                    more["resend"] = run.resend
                 return Answer(200, run.status(id) | more)
             case ["sources", source, "batches", number]:
                 data = seen.body

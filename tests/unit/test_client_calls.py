@@ -73,7 +73,7 @@ def test_what_may_pass_is_tried_again(status: int, gateway: FakeGateway) -> None
 def test_what_cannot_pass_is_asked_once(status: int, gateway: FakeGateway) -> None:
     gateway.fault = lambda seen: error(status, "no_way")
     with api_of(gateway.url) as api, pytest.raises(Refused, match="it is no_way") as caught:
-        api.client("c", "s").put("nests", 0, b"x\n", permit="p")
+        api.client("c", "s").put("nests", 0, b"x\n")
     assert (caught.value.status, caught.value.code) == (status, "no_way")
     assert caught.value.exit_code == 7
     assert len(gateway.seen) == 1
@@ -348,3 +348,29 @@ def test_the_client_needs_nothing_of_the_rest_of_booksan() -> None:
     loaded = {name.partition(".")[0] for name in done.stdout.split()}
     assert len(names) > 15
     assert not loaded & {"booksan", "polars", "httpx", "requests", "psutil", "numpy"}
+
+
+@pytest.mark.parametrize("code", ["queues_full", "busy"])
+def test_a_server_that_holds_back_is_waited_for_longer_than_the_patience(
+    code: str, gateway: FakeGateway
+) -> None:
+    """It is alive and says when to come again; only silence is given up."""
+    started = time.monotonic()
+
+    def hold_back(seen: Seen) -> Answer | None:
+        full = time.monotonic() - started < 2.5
+        return error(503, code, Retry_After="1") if full else None
+
+    gateway.fault = hold_back
+    with api_of(gateway.url, limits=Limits(patience=1.5)) as api:
+        assert api.health()["status"] == "ok"
+
+
+@pytest.mark.parametrize("answer", [error(503, "home_away", Retry_After="1"), error(503, "busy")])
+def test_a_server_that_cannot_work_is_given_up_though_it_answers(
+    answer: Answer, gateway: FakeGateway
+) -> None:
+    gateway.fault = lambda seen: answer
+    limits = Limits(patience=0.5, most_pause=0.05)
+    with api_of(gateway.url, limits=limits) as api, pytest.raises(ServerError, match="no server"):
+        api.health()

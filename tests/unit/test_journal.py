@@ -1,5 +1,6 @@
 """A killed client goes on with the very same batches, or refuses because the file has changed."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from booksan_client.errors import InputError
-from booksan_client.journal import Entry, Journal, digest_of, fingerprint
+from booksan_client.journal import Entry, Journal, digest_of, fingerprint, lasting
 
 FILE = {"path": "books.csv", "size": 100, "mtime_ns": 5, "ends": "abc"}
 CUT = {"batch_bytes": 10, "batch_lines": 3}
@@ -68,7 +69,17 @@ def test_batches_are_cut_as_they_were_at_first(tmp_path: Path) -> None:
     journal.close()
 
 
-@pytest.mark.parametrize("change", [{"size": 101}, {"mtime_ns": 6}, {"ends": "x"}, {"path": "b"}])
+@pytest.mark.parametrize("change", [{"mtime_ns": 6}, {"inode": 7}, {"ctime_ns": 8}])
+def test_a_file_that_may_have_changed_gives_doubt(tmp_path: Path, change: dict[str, Any]) -> None:
+    written(tmp_path / "j", 2, 0)
+    with contextlib.closing(opened(tmp_path / "j")) as journal:
+        assert not journal.doubtful
+    with contextlib.closing(opened(tmp_path / "j", FILE | change)) as journal:
+        assert journal.doubtful
+        assert len(journal.entries) == 2
+
+
+@pytest.mark.parametrize("change", [{"size": 101}, {"ends": "x"}, {"path": "b"}])
 def test_a_changed_file_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     written(tmp_path / "j", 2, 0)
     before = (tmp_path / "j").read_bytes()
@@ -158,7 +169,7 @@ def test_a_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
     def made(content: bytes, time: int = 1) -> dict[str, Any]:
         path.write_bytes(content)
         os.utime(path, ns=(0, time))
-        return fingerprint(path)
+        return lasting(fingerprint(path))
 
     long = bytes(200_000)
     assert made(long) == made(long)

@@ -1,0 +1,194 @@
+"""The directory for answers: one command writes there at a time, and only one run's answers stay.
+
+`.booksan` in it is the lock, and tells what booksan wrote there: JSON lines, first whose answers
+they are, then the name and the digest of each file, noted before the file gets its name. So a file
+of the user's own, or one that was changed since, is never taken for ours.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+from booksan_client.errors import UsageError
+from booksan_client.files import check_directory, replacing, sweep, take_lock
+from booksan_client.wire import Sink
+
+FORMATS = ("csv", "json", "parquet")
+MANIFEST = ".booksan"
+REJECTED = "rejected.csv"
+#: Bytes of a file in memory while its digest is made.
+_READ_BYTES = 1024 * 1024
+
+
+class OutDirectory:
+    """A directory that this process has locked; the lock goes with the process."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock: int | None = lock
+        self._owner: dict[str, Any] = {}
+        #: Digests of what was written under each name; the last one may not have got it.
+        self._written: dict[str, set[str]] = {}
+        self._load()
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        check_directory(path, UsageError)
+        while True:
+            path.mkdir(parents=True, exist_ok=True)
+            try:
+                lock = take_lock(path / MANIFEST, 0o666)
+            except BlockingIOError:
+                raise UsageError(
+                    f"another booksan is writing into {path}; wait for it, or name another "
+                    "directory with --out"
+                ) from None
+            except OSError as error:
+                raise UsageError(
+                    f"{path / MANIFEST} cannot be used: {error.strerror}; name another directory "
+                    "with --out"
+                ) from None
+            if lock is not None:
+                return cls(path, lock)
+
+    def close(self) -> None:
+        """Leaves no trace where nothing was written."""
+        if self._lock is None:
+            return
+        if not os.fstat(self._lock).st_size:
+            (self.path / MANIFEST).unlink(missing_ok=True)
+        os.close(self._lock)
+        self._lock = None
+
+    def check(self, answers: Iterable[str]) -> None:
+        """Refuses files in the way that are not ours, before hours of work are spent."""
+        wanted = {f"{name}.{form}" for name in answers for form in FORMATS}
+        for name in sorted(wanted | {REJECTED} | self._written.keys()):
+            if os.path.lexists(self.path / name) and not self._is_ours(name):
+                raise UsageError(
+                    f"{self.path / name} was not written by booksan, or was changed since, and "
+                    "would stand beside the new answers; move it away, or name another directory "
+                    "with --out"
+                )
+
+    def begin(self, client: str, form: str) -> None:
+        """From here on only answers of this run: those of another one, or in another format, go."""
+        owner = {"client": client, "format": form}
+        if self._owner == owner:
+            return
+        self.clear()
+        self._owner = owner
+        self._append(owner)
+
+    def clear(self) -> None:
+        """Removes everything that booksan wrote here."""
+        for name in list(self._written):
+            self.remove(name)
+        assert self._lock is not None
+        os.ftruncate(self._lock, 0)
+        self._owner, self._written = {}, {}
+
+    def remove(self, name: str) -> None:
+        """The file, if it is ours."""
+        if self._is_ours(name):
+            (self.path / name).unlink()
+
+    @contextmanager
+    def writing(self, name: str, look: Callable[[], object]) -> "Iterator[Pieces]":
+        """A file that gets this name when it is whole; `look` is called meanwhile."""
+        with replacing(self.path / name) as file:
+            pieces = Pieces(file, look)
+            yield pieces
+            self._note(name, pieces.digest)
+
+    def _note(self, name: str, digest: str) -> None:
+        if digest not in self._written.setdefault(name, set()):
+            self._written[name].add(digest)
+            self._append({"file": name, "digest": digest})
+
+    def _is_ours(self, name: str) -> bool:
+        path = self.path / name
+        if name not in self._written or path.is_symlink() or not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return _digest(file) in self._written[name]
+
+    def _append(self, line: dict[str, Any]) -> None:
+        assert self._lock is not None
+        os.lseek(self._lock, 0, os.SEEK_END)
+        os.write(self._lock, json.dumps(line, sort_keys=True).encode() + b"\n")
+        os.fdatasync(self._lock)
+
+    def _load(self) -> None:
+        """What earlier commands wrote; a line that a crash tore was never acted on."""
+        assert self._lock is not None
+        if os.fstat(self._lock).st_uid not in (os.geteuid(), 0):
+            raise UsageError(
+                f"{self.path / MANIFEST} belongs to another user; name another directory with --out"
+            )
+        with os.fdopen(os.dup(self._lock), "rb") as file:
+            lines = file.read().splitlines(keepends=True)
+        whole = [line for line in lines if line.endswith(b"\n")]
+        os.ftruncate(self._lock, sum(map(len, whole)))
+        try:
+            for line in map(json.loads, whole):
+                if "file" in line:
+                    name = _own_name(line["file"])
+                    self._written.setdefault(name, set()).add(str(line["digest"]))
+                else:
+                    self._owner = line
+        except (ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"{self.path / MANIFEST} is not readable ({error}); name another directory with "
+                "--out"
+            ) from error
+        sweep(self.path)
+
+
+class Pieces:
+    """Writes pieces into a file and counts the lines; begins anew with every try."""
+
+    def __init__(self, file: BinaryIO, look: Callable[[], object]) -> None:
+        self.lines = 0
+        self._file = file
+        self._look = look
+        self._hash = _new_hash()
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+    def begin(self) -> Sink:
+        self.lines = 0
+        self._hash = _new_hash()
+        self._file.seek(0)
+        self._file.truncate()
+        return self._take
+
+    def _take(self, piece: bytes) -> None:
+        self._look()
+        self._file.write(piece)
+        self._hash.update(piece)
+        self.lines += piece.count(b"\n")
+
+
+def _new_hash() -> hashlib.blake2b:
+    return hashlib.blake2b(digest_size=16)
+
+
+def _digest(file: BinaryIO) -> str:
+    found = _new_hash()
+    while piece := file.read(_READ_BYTES):
+        found.update(piece)
+    return found.hexdigest()
+
+
+def _own_name(name: object) -> str:
+    """Of a file that a command could have written."""
+    if not isinstance(name, str) or name != Path(name).name or name.startswith("."):
+        raise ValueError(f"{name!r} is no name of an answer")
+    return name
