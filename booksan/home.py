@@ -124,6 +124,10 @@ class HomeView:
         """How the run ended, once the home has written the client's tombstone."""
         return self._shard_row("tombstones", "how")
 
+    def owner_of_gone(self) -> str:
+        """Whose the run was; empty if nobody knows any more."""
+        return self._shard_row("tombstones", "owner") or ""
+
     def _status(self, db: sqlite3.Connection) -> HomeStatus:
         meta = dict(db.execute("SELECT key, value FROM meta"))
         counts = {
@@ -186,7 +190,9 @@ class HomeView:
             return None
         db = open_reader(self._shard_path)
         try:
-            if not db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
+            known = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+            if column not in known:
+                # Just being made, or made by an earlier version.
                 return None
             sql = f"SELECT {column} FROM {table} WHERE client = ?"
             row = db.execute(sql, (self.client,)).fetchone()

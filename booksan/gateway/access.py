@@ -14,7 +14,7 @@ from starlette.requests import Request
 
 from booksan.errors import UsageError
 from booksan.gateway.config import GatewayConfig
-from booksan.gateway.errors import Problem
+from booksan.gateway.errors import Gone, Problem
 from booksan.gateway.word import CLUSTER_HEADER, Call, Vouched, Word, digest_of_body
 from booksan.spec import Spec, owner_of
 
@@ -58,11 +58,18 @@ class Caller:
 
     def check_owner(self, spec: Spec, *, operator_may: bool = False) -> None:
         """Refuses all but the client's owner, and the operator where it may stand in."""
+        self._check(spec.client, spec.owner, operator_may)
+
+    def check_gone(self, client: str, gone: Gone, *, operator_may: bool = False) -> None:
+        """The same for a client that is no more, if it is still known whose it was."""
+        if gone.owner:
+            self._check(client, gone.owner, operator_may)
+
+    def _check(self, client: str, expected: str, operator_may: bool) -> None:
         if operator_may and self.operator:
             return
-        owner = self.owner(spec.client)
-        if not hmac.compare_digest(owner.encode(), spec.owner.encode()):
-            raise Problem(403, "wrong_secret", f"the secret is not the one of {spec.client}")
+        if not hmac.compare_digest(self.owner(client).encode(), expected.encode()):
+            raise Problem(403, "wrong_secret", f"the secret is not the one of {client}")
 
     def check_secret(self, *, operator_may: bool = False) -> None:
         """Refuses a request without a secret before anything is looked up for it."""

@@ -15,7 +15,7 @@ from booksan.errors import MessageError, UsageError
 from booksan.gateway.access import Caller
 from booksan.gateway.bodies import decoder_of, read_body
 from booksan.gateway.config import GatewayConfig
-from booksan.gateway.errors import Problem, gone
+from booksan.gateway.errors import Gone, Problem
 from booksan.gateway.finding import home_of
 from booksan.gateway.homes import Homes
 from booksan.gateway.neighbours import Neighbours
@@ -137,7 +137,7 @@ class Batches:
         if not self._homes.url(spec.home):
             how = await self._homes.how_gone(client, spec.home)
             if how is not None:
-                raise gone(client, how)
+                raise Gone(client, how)
         # Only the home decides that a run has expired.
         if permit is None or spec.expires <= self._homes.clock.now():
             _, permits = await self._ask_home(caller, client, spec.home, ticket)

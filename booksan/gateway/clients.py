@@ -9,7 +9,7 @@ from typing import TypeVar
 from booksan.gateway.access import Caller
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.creation import Wanted
-from booksan.gateway.errors import Problem
+from booksan.gateway.errors import Gone, Problem
 from booksan.gateway.homes import Homes, Look
 from booksan.gateway.queues import Queues
 from booksan.gateway.uploads import Gateway
@@ -39,7 +39,11 @@ class Clients:
         """The client as its home shows it, and whether it began just now."""
         spec = self._spec(caller, wanted)
         async with self._creating:
-            look = await self._find(spec, shard)
+            try:
+                look = await self._find(spec, shard)
+            except Gone as gone:
+                caller.check_gone(spec.client, gone)
+                raise
             begun = look is None and spec.client not in self._pending
             if begun:
                 await self._check_number()

@@ -58,9 +58,14 @@ class Problem(BooksanError):
         return JSONResponse(self.body, self.status, self.headers)
 
 
-def gone(client: str, how: str) -> Problem:
-    text = f"the run of {client} is gone ({how}); begin a new one under another id"
-    return Problem(410, "gone", text, how=how)
+class Gone(Problem):
+    """A run that is no more."""
+
+    def __init__(self, client: str, how: str, owner: str = "") -> None:
+        text = f"the run of {client} is gone ({how}); begin a new one under another id"
+        super().__init__(410, "gone", text, how=how)
+        #: Whose it was; empty if nobody knows any more.
+        self.owner = owner
 
 
 def unknown_client(client: str) -> Problem:

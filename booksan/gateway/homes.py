@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from booksan.clock import Clock
 from booksan.gateway.config import GatewayConfig
-from booksan.gateway.errors import Problem, gone, unknown_client
+from booksan.gateway.errors import Gone, Problem, unknown_client
 from booksan.hashing import shard_of
 from booksan.home import HomeStatus, HomeView
 from booksan.inspection import failures
@@ -156,7 +156,8 @@ class Homes:
                 if how is None:
                     raise
         self._failures.forget(client)
-        raise gone(client, how)
+        with open_home(self._root, client, shard) as view:
+            raise Gone(client, how, view.owner_of_gone())
 
     def _look_at(self, view: HomeView) -> Look:
         status = view.status()

@@ -1,5 +1,6 @@
 """How far the stages are with a client, over all hosts, where a run stands still, and why."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import islice
@@ -24,6 +25,7 @@ STALLED_NUMBERS = 10
 #: Seconds without a message on a stream after which what it lacks is taken for lost, if nothing is
 #: waiting in its queue; and if something is, of whichever client.
 LOST_SECONDS = 60
+LOST_AFTER = "BOOKSAN_LOST_AFTER"
 SURELY_LOST_SECONDS = 180
 
 
@@ -64,7 +66,7 @@ def local_progress(root: Path, client: str, now: float) -> dict[str, Any]:
 
 def _gaps(root: Path, stream: StreamProgress, now: float) -> Gaps | None:
     seconds = int(now - stream.moved)
-    if stream.complete or seconds < LOST_SECONDS:
+    if stream.complete or seconds < float(os.environ.get(LOST_AFTER, LOST_SECONDS)):
         return None
     return Gaps(*missing_ranges(root, stream), seconds)
 

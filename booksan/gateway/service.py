@@ -14,6 +14,7 @@ from booksan.gateway.bodies import MAX_JSON, read_body
 from booksan.gateway.clients import Clients
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.creation import served
+from booksan.gateway.errors import Gone
 from booksan.gateway.finding import home_of
 from booksan.gateway.homes import Homes, Look
 from booksan.gateway.neighbours import Neighbours
@@ -80,7 +81,11 @@ class Service:
 
     async def look(self, place: Place, *, operator_may: bool = False) -> Look:
         """What the home says, if it is for this caller to know."""
-        look = await self.homes.look(place.client, place.shard)
+        try:
+            look = await self.homes.look(place.client, place.shard)
+        except Gone as gone:
+            place.caller.check_gone(place.client, gone, operator_may=operator_may)
+            raise
         place.caller.check_owner(look.status.spec, operator_may=operator_may)
         return look
 

@@ -12,7 +12,8 @@ from booksan.state.database import open_database, transaction
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS tombstones (
-        client TEXT PRIMARY KEY, how TEXT NOT NULL, until INTEGER NOT NULL
+        client TEXT PRIMARY KEY, how TEXT NOT NULL, until INTEGER NOT NULL,
+        owner TEXT NOT NULL DEFAULT ''
     ) WITHOUT ROWID""",
     """CREATE TABLE IF NOT EXISTS failures (
         client TEXT PRIMARY KEY, reason TEXT NOT NULL, expires INTEGER NOT NULL,
@@ -71,6 +72,7 @@ class ShardStore:
         with transaction(self.db):
             for statement in SCHEMA:
                 self.db.execute(statement)
+            self._upgrade()
         self._gone = {row[0] for row in self.db.execute("SELECT client FROM tombstones")}
         self._failed = {row[0] for row in self.db.execute("SELECT client FROM failures")}
         self._generations: dict[str, int] = dict(
@@ -85,6 +87,12 @@ class ShardStore:
 
     def close(self) -> None:
         self.db.close()
+
+    def _upgrade(self) -> None:
+        """A database that was made before tombstones told whose they are."""
+        columns = {row[1] for row in self.db.execute("PRAGMA table_info(tombstones)")}
+        if "owner" not in columns:
+            self.db.execute("ALTER TABLE tombstones ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
 
     def is_gone(self, client: str) -> bool:
         return client in self._gone
@@ -112,12 +120,19 @@ class ShardStore:
         row = self.db.execute("SELECT reason FROM failures WHERE client = ?", (client,)).fetchone()
         return row[0] if row else None
 
-    def bury(self, client: str, how: str, expires: int, gone: list[tuple[str, bytes]]) -> None:
+    def bury(
+        self,
+        client: str,
+        how: str,
+        expires: int,
+        gone: list[tuple[str, bytes]],
+        owner: str = "",
+    ) -> None:
         """The tombstone and the messages that tell others commit together."""
         with transaction(self.db):
             self.db.execute(
-                "INSERT OR IGNORE INTO tombstones VALUES (?, ?, ?)",
-                (client, how, expires + TOMBSTONE_MARGIN),
+                "INSERT OR IGNORE INTO tombstones VALUES (?, ?, ?, ?)",
+                (client, how, expires + TOMBSTONE_MARGIN, owner),
             )
             self.db.execute("DELETE FROM failures WHERE client = ?", (client,))
             self.db.execute("DELETE FROM generations WHERE client = ?", (client,))

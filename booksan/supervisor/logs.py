@@ -46,8 +46,12 @@ def _begin_anew(path: Path) -> None:
     before, copy = path.with_name(f"{path.name}.1"), path.with_name(f"{path.name}.tmp")
     try:
         with path.open("rb") as old, copy.open("wb") as new:
+            end = 0
             while piece := old.read(_PIECE):
                 new.write(piece)
+                end = new.tell() - len(piece) + piece.rfind(b"\n") + 1 if b"\n" in piece else end
+            # A line that is being written right now may be there in part.
+            new.truncate(end or new.tell())
         copy.replace(before)
     except OSError:
         copy.unlink(missing_ok=True)

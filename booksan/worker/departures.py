@@ -52,7 +52,8 @@ class Departures:
         """The client is gone. Only its home gets RELEASE messages, and tells the others."""
         gone = self._gone_messages(message) if message.control is Control.RELEASE else []
         how = str(message.data.get("how", "done"))
-        self._store.bury(message.client, how, message.spec.expires, gone)
+        spec = message.spec
+        self._store.bury(spec.client, how, spec.expires, gone, spec.owner)
         self._shard.crash("buried")
         self._publisher.publish(self._store.db)
         self.delete(message.client)

@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 
 WARM_UP = "BOOKSAN_WARM_UP"
+STALLED_AFTER = "BOOKSAN_STALLED_AFTER"
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class Settings:
         """With what the user, or a test, asks for by environment variables."""
         return cls(
             synchronous=os.environ.get("BOOKSAN_SYNCHRONOUS", cls.synchronous),
+            tick=min(cls.tick, float(os.environ.get(STALLED_AFTER, cls.tick))),
+            stalled_after=float(os.environ.get(STALLED_AFTER, cls.stalled_after)),
             publish_chunk=int(os.environ.get("BOOKSAN_PUBLISH_CHUNK", cls.publish_chunk)),
             warm_up=bool(os.environ.get(WARM_UP, "")),
         )

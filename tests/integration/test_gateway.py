@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -27,6 +28,7 @@ from booksan.tickets import load_secret
 from tests.integration.gateway_host import (
     CONFIG,
     OPERATOR,
+    SHARDS,
     HttpClient,
     Running,
     error_of,
@@ -164,6 +166,65 @@ def test_an_id_is_found_again_with_the_same_spec_and_refused_with_another(
         assert client.http.delete(client.path).json() == {"how": "cancelled"}
         gone = client.create(data)
         assert (*error_of(gone), gone.json()["error"]["how"]) == (410, "gone", "cancelled")
+        # Whose it was is remembered as long as that it was.
+        for answer in (other.create(data), other.get(), other.http.delete(other.path)):
+            assert error_of(answer) == (403, "wrong_secret")
+
+
+def test_a_run_that_is_begun_anew_gives_its_answers(alpha: Running, data: Sample) -> None:
+    with alpha.client("anew") as client, alpha.client("anew", "not the one of anew") as other:
+        client.create(data)
+        client.upload(data, "books")
+        assert error_of(other.create(data, generation=1)) == (403, "wrong_secret")
+        assert error_of(client.create(data, generation=-1)) == (422, "unusable")
+        anew = client.create(data, generation=1)
+        assert (anew.status_code, anew.json()["generation"]) == (201, 1)
+        assert all(source["batches"] == 0 for source in anew.json()["sources"].values())
+        late = client.create(data)
+        assert (late.status_code, late.json()["generation"]) == (200, 1)
+        for source in data.batches:
+            client.upload(data, source)
+        assert client.wait(lambda status: status["state"] != "working")["state"] == "done"
+        assert client.answers() == data.answers
+
+
+def test_a_queue_that_is_lost_is_named_and_filled_at_once(tmp_path: Path, data: Sample) -> None:
+    """With workers that are not there yet, so that everything waits in the queues and is lost."""
+    env = {"BOOKSAN_STALLED_AFTER": "1", "BOOKSAN_LOST_AFTER": "2"}
+    first = [stage for stage in SHARDS if stage != "q3-join"]
+    with running(tmp_path, env=env, stages=first) as host, host.client("lossy") as client:
+        client.create(data)
+        client.wait(lambda status: "books" in status["permits"])
+        for number, batch in enumerate(data.batches["books"]):
+            assert client.put("books", number, batch).status_code == 200
+        assert client.end("books", len(data.batches["books"])).status_code == 200
+    for shard in range(SHARDS["q3-join"]):
+        shutil.rmtree(tmp_path / "queues" / f"q3-join.{shard}")
+    with running(tmp_path, env=env) as host, host.client("lossy") as client:
+        lost = wait_for(lambda: client.get(stages="true").json().get("resend"))
+        assert lost == {"books": {"batches": [[0, len(data.batches["books"]) - 1]], "end": True}}
+        client.upload(data, "books")
+        client.upload(data, "reviews")
+        assert client.wait(lambda status: status["state"] != "working")["state"] == "done"
+        assert client.answers() == data.answers
+
+
+def test_output_that_a_queue_lost_is_sent_again(tmp_path: Path, data: Sample) -> None:
+    """By the servers themselves: the home asks, and the stage still has what it sent."""
+    env = {"BOOKSAN_STALLED_AFTER": "1"}
+    first = [stage for stage in SHARDS if stage not in ("q4-top", "q5-percentile")]
+    with running(tmp_path, env=env, stages=first) as host, host.client("lossy") as client:
+        client.create(data)
+        for source in data.batches:
+            client.upload(data, source)
+        client.wait(lambda status: all(status["answers"][q]["complete"] for q in ("q2", "q3")))
+        wait_for(lambda: any((tmp_path / "queues" / "q5-percentile.0").glob("*")))
+        wait_for(lambda: client.get(stages="true").json()["stages"]["q5-sentiment"]["done"])
+    for stage in ("q4-top", "q5-percentile"):
+        shutil.rmtree(tmp_path / "queues" / f"{stage}.0")
+    with running(tmp_path, env=env) as host, host.client("lossy") as client:
+        assert client.wait(lambda status: status["state"] != "working")["state"] == "done"
+        assert client.answers() == data.answers
 
 
 def test_two_who_create_the_same_id_at_once_get_one_run(alpha: Running, data: Sample) -> None:
