@@ -56,6 +56,8 @@ class HostPlan:
     #: Where the gateway listens: in a container that is not where it is reached.
     listen: Address
     stages: Mapping[str, tuple[int, ...]]
+    #: Whether its gateway speaks TLS.
+    tls: bool = False
 
     @property
     def shards(self) -> tuple[ShardName, ...]:
@@ -63,7 +65,7 @@ class HostPlan:
 
     @property
     def url(self) -> str:
-        return f"http://{self.gateway}"
+        return f"{'https' if self.tls else 'http'}://{self.gateway}"
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,9 @@ _ADDRESS = re.compile(r"(\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^:\[\]]+)):(?P<po
 #: What hosts on one machine share lies beside their data directories, which have their names.
 RESERVED = frozenset({"spool", "secret", "members"})
 
+#: Before the address of a gateway that speaks TLS.
+_TLS = "https://"
+
 #: The gateway's limits, with the least that makes sense. An idle time of 0 means never.
 LIMITS: Mapping[str, float] = {
     "expiry": 1,
@@ -148,11 +151,14 @@ def _host(hosts: Section, name: str, stages: set[str]) -> HostPlan:
         gateway=gateway,
         listen=_address(section, "listen", "0.0.0.0:7300") if "listen" in section else gateway,
         stages=_stages(section.table("stages"), stages),
+        tls=section.text("gateway", "127.0.0.1:7301").startswith(_TLS),
     )
 
 
 def _address(section: Section, key: str, example: str) -> Address:
     text = section.text(key, example)
+    if key == "gateway":
+        text = text.removeprefix(_TLS)
     try:
         address = parse_address(text)
     except ValueError as error:

@@ -1,6 +1,7 @@
 """HTTP/1.1 over connections that are kept: one for each thread and server."""
 
 import http.client
+import os
 import socket
 import ssl
 import threading
@@ -20,6 +21,9 @@ READ_TIMEOUT = 90.0
 MAX_ANSWER = 64 * 1024 * 1024
 
 _PIECE = 256 * 1024
+
+#: A file with the certificate of an authority that servers' certificates are checked with.
+AUTHORITY = "BOOKSAN_TLS_CA"
 
 #: What goes wrong between two machines, and says nothing of the request itself.
 NETWORK_ERRORS = (OSError, http.client.HTTPException)
@@ -51,6 +55,15 @@ class Reply(NamedTuple):
 
 #: Takes a good answer piece by piece.
 Sink = Callable[[bytes], object]
+
+
+def _authorities() -> ssl.SSLContext:
+    """Those of the system, or one of the user's own."""
+    path = os.environ.get(AUTHORITY)
+    try:
+        return ssl.create_default_context(cafile=path or None)
+    except OSError as error:
+        raise UsageError(f"{path} ({AUTHORITY}) is no certificate in PEM: {error}") from None
 
 
 def check_url(url: str) -> str:
@@ -117,7 +130,7 @@ class Wire:
                 parts.hostname,
                 parts.port,
                 timeout=CONNECT_TIMEOUT,
-                context=ssl.create_default_context(),
+                context=_authorities(),
             )
         else:
             connection = http.client.HTTPConnection(

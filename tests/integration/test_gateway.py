@@ -25,6 +25,8 @@ from booksan.hashing import shard_of
 from booksan.home import HomeView
 from booksan.stages.books import DATASET as BOOKS
 from booksan.tickets import load_secret
+from booksan_client.wire import Request as WireRequest
+from booksan_client.wire import Wire
 from tests.integration.gateway_host import (
     CONFIG,
     OPERATOR,
@@ -525,7 +527,9 @@ def certificate(place: Path) -> tuple[Path, Path]:
     return found
 
 
-def test_gateways_speak_tls_to_clients_and_to_each_other(data: Sample, tmp_path: Path) -> None:
+def test_gateways_speak_tls_to_clients_and_to_each_other(
+    data: Sample, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cert, key = certificate(tmp_path)
     env = {"BOOKSAN_TLS_CERT": str(cert), "BOOKSAN_TLS_KEY": str(key), "BOOKSAN_TLS_CA": str(cert)}
     context = ssl.create_default_context(cafile=str(cert))
@@ -543,6 +547,10 @@ def test_gateways_speak_tls_to_clients_and_to_each_other(data: Sample, tmp_path:
             )
             assert client.create(data).status_code == 201
             assert client.status()["state"] == "uploading"
+            monkeypatch.setenv("BOOKSAN_TLS_CA", str(cert))
+            with closing(Wire()) as wire:
+                reply = wire.send(beta.url, WireRequest("GET", "/v1/health"))
+            assert reply.status in (200, 503)
             with pytest.raises(httpx.ConnectError):
                 httpx.get(f"{beta.url}/v1/health", trust_env=False)
             with pytest.raises(httpx.HTTPError):

@@ -48,6 +48,18 @@ def broken(text: str) -> str:
     return message
 
 
+def test_a_gateway_may_speak_tls() -> None:
+    plain = parse(GOOD)
+    name = next(iter(plain.hosts))
+    address = str(plain.hosts[name].gateway)
+    sealed = parse(GOOD.replace(f'"{address}"', f'"https://{address}"'))
+    assert sealed.hosts[name].gateway == plain.hosts[name].gateway
+    assert (plain.hosts[name].url, sealed.hosts[name].url) == (
+        f"http://{address}",
+        f"https://{address}",
+    )
+
+
 def test_the_topologies_that_come_along_serve_every_stage() -> None:
     assert {"single", "three"} <= set(known_topologies())
     for name in known_topologies():
