@@ -21,6 +21,7 @@ from tests.acceptance.command import PATIENCE, Words, wait_until
 #: Files of a host that are there while it works, besides logs and the shards' databases.
 KEPT = frozenset(
     {
+        "clock.json",
         "election.json",
         "gateway-address.json",
         "gateway.json",
