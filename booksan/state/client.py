@@ -125,6 +125,11 @@ class ClientStore:
         """Is nothing left to be done here, unless somebody asks?"""
         return self.phase == ENDED and not outbox.waiting(self.db)
 
+    @property
+    def progress(self) -> str:
+        """Another text after each piece that was committed, and each publish that was noted."""
+        return f"{self.phase} {self.meta('cursor')} {outbox.published(self.db)}"
+
     def meta(self, key: str) -> str | None:
         row = self.db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return row[0] if row else None

@@ -70,6 +70,11 @@ def chunks(db: sqlite3.Connection, limit: int = CHUNK_MESSAGES) -> Iterator[list
         yield portion
 
 
+def published(db: sqlite3.Connection) -> int:
+    """The id up to which all are published."""
+    return int(db.execute("SELECT ifnull(max(upto), 0) FROM published").fetchone()[0])
+
+
 def mark_published(db: sqlite3.Connection) -> None:
     """Everything that waited is published, and kept."""
     with transaction(db):

@@ -233,12 +233,18 @@ class ShardStore:
         with transaction(self.db):
             self.db.execute("DELETE FROM attempts WHERE message = ?", (message,))
 
-    def take_in_hand(self, what: str, weight: int = 1) -> int:
+    def take_in_hand(self, what: str, weight: int = 1, *, instead_of: str = "") -> int:
         """Notes what is about to be handled alone; how many deaths in a row it has caused.
 
-        `weight`: how many the last death counts for, if this was in hand then.
+        `weight`: how many the last death counts for, if this was in hand then. `instead_of`: what
+        else begins like this is forgotten, because it was got over.
         """
         with transaction(self.db):
+            if instead_of:
+                self.db.execute(
+                    "DELETE FROM in_hand WHERE message != ? AND substr(message, 1, ?) = ?",
+                    (what, len(instead_of), instead_of),
+                )
             row = self.db.execute(
                 """INSERT INTO in_hand VALUES (?, 1)
                    ON CONFLICT (message) DO UPDATE SET takes = takes + ? RETURNING takes""",

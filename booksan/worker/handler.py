@@ -96,6 +96,20 @@ class Handler:
             self.crash("final-published")
         self._settle(session)
 
+    def progress_of(self, client: str) -> str:
+        """How far the work that is due for the client has come."""
+        path = database_path(self.root, client, self.stage, self.number)
+        try:
+            store = ClientStore.open(path, synchronous=self.settings.synchronous)
+        except (sqlite3.DatabaseError, MessageError) as error:
+            if is_environment(error):
+                raise
+            return ""
+        if store is None:
+            return ""
+        with closing(store):
+            return store.progress
+
     def give_up(self, client: str, reason: str) -> None:
         """The client's work cannot be done; the others go on."""
         path = database_path(self.root, client, self.stage, self.number)

@@ -143,23 +143,28 @@ class Worker:
                 self.handler.due.move_to_end(client)
 
     def _advance_carefully(self, client: str) -> None:
-        """After a death: what is in hand is written down first, so that deaths can be counted."""
-        deaths = self.store.take_in_hand(_work_for(client), self._weight)
+        """After a death: what is in hand is written down first, so that deaths can be counted.
+
+        They count as long as the work gets no further.
+        """
+        work = _work_for(client)
+        place = f"{work}{self.handler.progress_of(client)}"
+        deaths = self.store.take_in_hand(place, self._weight, instead_of=work)
         if deaths >= self.settings.max_deaths:
+            self.store.put_down(place)
             self._give_up(
                 client, f"the worker died or hung again and again ({deaths}) on its output"
             )
             return
-        with self._in_hand(_work_for(client)):
+        with self._in_hand(place):
             self._advance(client)
-        self.store.put_down(_work_for(client))
+        self.store.put_down(place)
         if client not in self.handler.due:
             self._suspects.discard(client)
 
     def _give_up(self, client: str, reason: str) -> None:
         self.handler.give_up(client, reason)
         self.store.forget_attempts(_work_for(client))
-        self.store.put_down(_work_for(client))
         self._suspects.discard(client)
 
     def _handle_together(self, deliveries: Sequence[Delivery]) -> None:
@@ -257,4 +262,4 @@ class Worker:
 
 def _work_for(client: str) -> str:
     """What is counted against a client and not against a message, whose names are digests."""
-    return f"output of {client}"
+    return f"output of {client}: "
