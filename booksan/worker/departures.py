@@ -66,10 +66,18 @@ class Departures:
         self.delete(client)
 
     def resume(self) -> None:
-        """Deletions that an earlier life did not finish, and those that are due by now."""
+        """Deletions that an earlier life did not finish."""
         for letter in self._store.closed_letters():
             self._failures.remove_letter(letter)
-        self.expire()
+        self._sweep()
+
+    def note_end(self, store: ClientStore) -> int | None:
+        """Notes when the client ends at the latest; since when it may be idle, if it may."""
+        spec = store.spec
+        since = store.idle_since() if self._shard.stage == HOME and spec.idle else None
+        if since is None:
+            self._ends[spec.client] = spec.expires + self._margin
+        return since
 
     def expire(self) -> None:
         """Buries whoever is past its expiry or has stopped uploading; forgets old tombstones."""
@@ -147,10 +155,8 @@ class Departures:
             spec = store.spec
             if self.is_over(spec, now):
                 return self._expired(spec)
-            since = store.idle_since() if self._shard.stage == HOME and spec.idle else None
-            if since is None:
-                self._ends[spec.client] = spec.expires + self._margin
-            elif since + spec.idle <= now:
+            since = self.note_end(store)
+            if since is not None and since + spec.idle <= now:
                 return control_message(spec, "gateway/none", Control.RELEASE, how="idle")
         return None
 

@@ -64,7 +64,11 @@ class Handler:
         self._settled: set[str] = set()
 
     def resume(self) -> None:
-        """Whoever is to leave leaves; then it is noted who has work that an earlier life left."""
+        """Whoever is to leave leaves, and it is noted who has work that an earlier life left.
+
+        That work itself is done between messages. Each database is opened once: there may be
+        thousands.
+        """
         self.publisher.publish(self.store.db)
         self.departures.resume()
         for path in self.shard.databases():
@@ -72,6 +76,7 @@ class Handler:
             client = path.parent.name
             if not self.store.is_failed(client) and self._is_due(client, path):
                 self.due[client] = None
+        self.departures.expire()
 
     def handle(self, messages: Sequence[Message]) -> None:
         """Everything that follows from these messages at once, up to the confirmed publish."""
@@ -277,6 +282,7 @@ class Handler:
                 self.departures.delete_state(client)
                 return False
             with closing(store):
+                self.departures.note_end(store)
                 return store.phase == FINISHING or outbox.waiting(store.db)
         except (sqlite3.DatabaseError, MessageError) as error:
             if is_environment(error):
