@@ -165,7 +165,9 @@ class Homes:
             raise unknown_client(view.client)
         dataset = datasets().get(status.spec.dataset)
         rows = {each.name: view.answer_count(each) for each in dataset.queries} if dataset else {}
-        failed = status.failed or self._failures.reason(view.client)
+        failed = status.failed
+        if failed is None and not status.done:
+            failed = self._failures.reason(view.client)
         return Look(status.signed_anew(self._key), rows, failed)
 
     def _how_gone(self, client: str, shard: int) -> str | None:
