@@ -75,6 +75,7 @@ class Worker:
         if unclean and suspicious:
             self.careful = self.settings.max_messages
             self._suspects = set(self.handler.due) if self._handler else set()
+            self._next_suspect = time.monotonic() + self.settings.suspect_seconds
             self._weight = self.settings.hang_weight if has_hung() else 1
 
     def _has_work_due(self) -> bool:
