@@ -14,7 +14,7 @@ COPY pyproject.toml requirements.lock* wheels* /wheels/
 # what gets imported: most modules of most libraries never are.
 RUN python3 -m venv /tools && python3 -m venv --without-pip /opt/booksan \
     && python3 -c "import tomllib; found = tomllib.load(open('/wheels/pyproject.toml', 'rb'))['project']; \
-print('\n'.join(found['dependencies'] + found['optional-dependencies']['docker']))" >/wheels/needed.txt \
+print('\n'.join(found['dependencies']))" >/wheels/needed.txt \
     && if ls /wheels/*.whl >/dev/null 2>&1; then from="--no-index --find-links /wheels -r /wheels/needed.txt"; \
        elif [ -e /wheels/requirements.lock ]; then from="--require-hashes -r /wheels/requirements.lock"; \
        else from="-r /wheels/needed.txt"; fi \
@@ -38,6 +38,7 @@ uvicorn.protocols.http.httptools_impl, zstandard; polars.DataFrame({'a': [1]}).l
 FROM ${BASE} AS code
 COPY booksan /app/booksan
 COPY client/booksan_client /app/booksan_client
+COPY client/booksan_common /app/booksan_common
 COPY hosts /app/hosts
 RUN python3 -m compileall -q /app
 

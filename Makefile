@@ -6,44 +6,59 @@ DEMO := demo
 help:  ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
-.venv/ready: pyproject.toml requirements-dev.lock scripts/venv
+# What users need, and on top of it what developers need.
+.venv/ready: pyproject.toml requirements.lock scripts/venv
 	@scripts/venv
 	@touch $@
 
-venv: .venv/ready  ## The virtual environment with booksan and its tools
+.venv/dev-ready: .venv/ready requirements-dev.lock
+	@scripts/venv dev
+	@touch $@
+
+venv: .venv/dev-ready  ## The virtual environment with booksan and the tools of its developers
 
 demo: .venv/ready  ## Generates a small data set and answers the five queries
 	@$(BOOKSAN) generate books --out $(DEMO)/data --books 2000 --reviews 20000 --seed 1
 	@$(BOOKSAN) run books $(DEMO)/data/books_data.csv $(DEMO)/data/Books_rating.csv \
 		--out $(DEMO)/answers --set q2.decades=5 --set q3.min_reviews=50
 
-test: .venv/ready  ## All tests that fit into a quarter of an hour
+test: .venv/dev-ready  ## What a change is likely to break, in a few minutes
 	@scripts/rabbitmq
-	@$(PY) -m pytest -m 'not soak and not docker' -n 2 --dist worksteal
+	@$(PY) -m pytest -m 'not slow and not soak and not docker' -n 2 --dist worksteal
 
-soak: .venv/ready  ## The long ones: every pair of crashes, clusters under fire, thousands of texts
+test-slow: .venv/dev-ready  ## The rest: processes, clusters, faults, every command of the docs
+	@scripts/rabbitmq
+	@scripts/test-packages
+	@$(PY) -m pytest -m 'slow and not soak and not docker' -n 2 --dist worksteal
+
+check: lint test test-slow test-docker  ## Everything that must pass before a change lands
+
+soak: .venv/dev-ready  ## The long ones: every pair of crashes, clusters under fire, thousands of texts
 	@$(PY) -m pytest -m soak -n 2 --dist worksteal -s
 
-test-docker: .venv/ready  ## Containers on a real engine; skipped with the reason where there is none
+test-docker: .venv/dev-ready  ## Containers on a real engine; skipped with the reason where there is none
 	@scripts/docker $(PY) -m pytest -m docker -s tests/docker
 
-lint: .venv/ready  ## Format, lint and types
+lint: .venv/dev-ready  ## Format, lint and types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
 
-format: .venv/ready  ## Formats the code
+format: .venv/dev-ready  ## Formats the code
 	@$(PY) -m ruff format .
 	@$(PY) -m ruff check --fix .
 
-lock: .venv/ready  ## Newest versions of all libraries that fit, with their hashes
+lock: .venv/dev-ready  ## Newest versions of all libraries that fit, with their hashes
 	@scripts/lock
 
-bench: .venv/ready  ## booksan beside DuckDB + TextBlob and polars + TextBlob, same files
+diagrams: .venv/dev-ready  ## Writes docs/diagrams.md out of the code
+	@$(PY) -m scripts.diagrams
+
+bench: .venv/dev-ready  ## booksan beside DuckDB + TextBlob and polars + TextBlob, same files
 	@$(BOOKSAN) bench books --twice
 
 clean:  ## Removes what the other targets made
 	rm -rf .venv $(DEMO) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help venv demo test test-docker soak lint format lock bench clean
+.PHONY: help venv demo test test-slow check test-docker soak lint format lock diagrams bench clean

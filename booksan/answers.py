@@ -10,10 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from booksan.files import write_atomically
 from booksan.stages.graph import Query
 from booksan.stages.kinds import ColumnType
-from booksan_client.files import existing as existing
+from booksan_common.files import existing as existing
+from booksan_common.files import write_atomically
 
 Row = tuple[Any, ...]
 

@@ -1,80 +1,186 @@
-"""The command `datasets`: what there is to ask, and with which parameters."""
+"""The data sets that this booksan knows: its own, and those that other packages bring.
 
-import json
-from collections.abc import Iterable
+Its own are the modules of `booksan.stages` that have a `DATASET`; other packages name theirs in the
+entry point group `booksan.datasets`. One that cannot be used is left out, and nothing else is.
+"""
 
-import typer
-from rich import box
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
+import importlib
+import importlib.util
+import math
+import pkgutil
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, NamedTuple
 
-from booksan.gateway.describe import describe
-from booksan.stages.datasets import dataset_named, datasets
-from booksan.stages.graph import Dataset
-from booksan_client.terminal import PatientConsole
-
-
-def datasets_command(name: str | None, *, as_json: bool) -> None:
-    found = [dataset_named(name)] if name else list(datasets().values())
-    if as_json:
-        described = [describe(dataset) for dataset in found]
-        typer.echo(json.dumps(described, ensure_ascii=False, indent=2))
-    elif name:
-        PatientConsole(highlight=False).print(_whole(found[0]))
-    else:
-        PatientConsole(highlight=False).print(_list(found))
-        typer.echo("booksan datasets NAME tells its columns, queries and parameters.")
+import booksan.stages
+from booksan.errors import UsageError
+from booksan.stages.dataset_errors import GROUP, in_words
+from booksan.stages.graph import Dataset, Param, Query, Source
+from booksan_common.names import unknown_dataset
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, expand=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
+class _Known(NamedTuple):
+    usable: dict[str, Dataset]
+    broken: dict[str, str]
 
 
-def _list(found: Iterable[Dataset]) -> Table:
-    table = _table("data set", "files", "queries", "about")
-    for dataset in found:
-        files = "\n".join(source.file_name or source.name for source in dataset.sources)
-        table.add_row(dataset.name, files, str(len(dataset.queries)), Text(dataset.about))
-    return table
+def datasets() -> dict[str, Dataset]:
+    """All that can be used, checked."""
+    return _known().usable
 
 
-def _whole(dataset: Dataset) -> Group:
-    files = " ".join(f"{source.name.upper()}_CSV" for source in dataset.sources)
-    return Group(
-        Text(f"{dataset.name}: {dataset.about}" if dataset.about else dataset.name),
-        Text(f"booksan run {dataset.name} {files} --out DIR [--set NAME=VALUE ...]"),
-        Text(),
-        _sources(dataset),
-        _queries(dataset),
-        _params(dataset),
-    )
+def broken_datasets() -> Mapping[str, str]:
+    """By name, why each of the others cannot be used, with the packages that bring it."""
+    return _known().broken
 
 
-def _sources(dataset: Dataset) -> Table:
-    table = _table("source", "file", "columns that it needs")
-    for source in dataset.sources:
-        columns = ", ".join(
-            f"{name} ({source.kinds[name].value})" if name in source.kinds else name
-            for name in source.needed
+@cache
+def dataset_named(name: str) -> Dataset:
+    """Loads no other data set than this one."""
+    own = _own(name)
+    if own is not None:
+        return own
+    points = _points().get(name)
+    if points is not None:
+        return _foreign(points)
+    raise UsageError(unknown_dataset(name, [*datasets(), *broken_datasets()]))
+
+
+@cache
+def _known() -> _Known:
+    modules = (module.name for module in pkgutil.iter_modules(booksan.stages.__path__))
+    known = _Known({name: own for name in sorted(modules) if (own := _own(name)) is not None}, {})
+    for name, points in _points().items():
+        if name in known.usable:
+            known.broken[name] = f"{_where(points)}: booksan has a data set {name!r} of its own"
+            continue
+        try:
+            known.usable[name] = dataset_named(name)
+        except UsageError as error:
+            known.broken[name] = str(error)
+    return known
+
+
+def _points() -> dict[str, list[EntryPoint]]:
+    found: dict[str, list[EntryPoint]] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda each: (each.name, each.value)):
+        found.setdefault(point.name, []).append(point)
+    return found
+
+
+@cache
+def _own(name: str) -> Dataset | None:
+    package = booksan.stages.__name__
+    if not name.isidentifier() or importlib.util.find_spec(f"{package}.{name}") is None:
+        return None
+    found = getattr(importlib.import_module(f"{package}.{name}"), "DATASET", None)
+    return None if found is None else _declared(name, found, f"{package}.{name}")
+
+
+def _foreign(points: Sequence[EntryPoint]) -> Dataset:
+    """Of what others have written, everything is tried out before a run meets it."""
+    where = _where(points)
+    if len(points) > 1:
+        raise UsageError(
+            f"{where} bring a data set {points[0].name!r} each, so neither is used; remove one of "
+            "them"
         )
-        table.add_row(source.name, source.file_name, Text(columns))
-    return table
+    name = points[0].name
+    try:
+        found = points[0].load()
+    except (Exception, SystemExit) as error:
+        # Whatever the code of others raises while it is loaded.
+        text = in_words(error)
+        raise UsageError(f"{where}: {name!r} cannot be loaded: {text}") from error
+    return _declared(name, found, where, tried=True)
 
 
-def _queries(dataset: Dataset) -> Table:
-    table = _table("query", "answers", "with the columns")
-    for query in dataset.queries:
-        about = query.describe(dataset.defaults)
-        table.add_row(query.name, Text(about), Text(", ".join(query.columns)))
-    return table
+def _declared(name: str, found: object, where: str, *, tried: bool = False) -> Dataset:
+    from booksan.home.stage import with_home
+    from booksan.stages.check import check
+    from booksan.stages.rehearsal import rehearse
+
+    if not isinstance(found, Dataset):
+        raise UsageError(f"{where}: {name!r} is not a Dataset but {type(found).__name__}")
+    if found.name != name:
+        raise UsageError(f"{where}: the data set {name!r} calls itself {found.name!r}")
+    try:
+        whole = with_home(found)
+        check(whole)
+        if tried:
+            rehearse(whole)
+    except UsageError as error:
+        raise UsageError(f"{where}: data set {name}: {error}") from None
+    except Exception as error:
+        # A declaration can be wrong in ways that nobody has thought of.
+        text = in_words(error)
+        raise UsageError(
+            f"{where}: data set {name}: its declaration cannot be read: {text}; docs/datasets.md "
+            "has an example"
+        ) from error
+    return whole
 
 
-def _params(dataset: Dataset) -> Table:
-    table = _table("parameter", "default", "what it is")
-    for param in dataset.params:
-        table.add_row(param.name, Text(str(param.default)), Text(param.help))
-    return table
+def _where(points: Sequence[EntryPoint]) -> str:
+    packages = [point.dist.name for point in points if point.dist]
+    if len(packages) < len(points):
+        return f"entry point {points[0].value}"
+    return f"package{'s' if len(packages) > 1 else ''} {' and '.join(sorted(packages))}"
+
+
+# A data set in plain data, for those who know nothing of its code.
+
+
+def describe(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "name": dataset.name,
+        "version": dataset.version,
+        "about": dataset.about,
+        "sources": [_source(source) for source in dataset.sources],
+        "params": [_param(param) for param in dataset.params],
+        "queries": [_query(query) for query in dataset.queries],
+    }
+
+
+def _source(source: Source) -> dict[str, Any]:
+    return {
+        "name": source.name,
+        "file_name": source.file_name,
+        "needed": list(source.needed),
+        "delimiter": source.delimiter.decode(),
+        "merged": {name: list(parts) for name, parts in source.merged.items()},
+    }
+
+
+def _param(param: Param) -> dict[str, Any]:
+    return {
+        "name": param.name,
+        "default": param.default,
+        "help": param.help,
+        "low": _bound(param.low),
+        "high": _bound(param.high),
+    }
+
+
+def _bound(value: float) -> float | None:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else None
+
+
+def _query(query: Query) -> dict[str, Any]:
+    """`about` keeps its `%(parameter)s` marks: which values they get, a run decides."""
+    return {
+        "name": query.name,
+        "about": query.about,
+        "columns": {name: kind.value for name, kind in query.columns.items()},
+        "order": list(query.order),
+    }
+
+
+def warn_of_broken() -> None:
+    """Names the data sets of other packages that cannot be used; all others can."""
+    from booksan_common.terminal import say
+
+    for name, reason in broken_datasets().items():
+        say(f"booksan: warning: the data set {name} is left out: {reason}", err=True)

@@ -1,48 +1,47 @@
-"""Every error that booksan raises on purpose.
+"""The errors of the servers, beside those that they share with the client.
 
-BooksanError
-├── UsageError          the command line asks for something that cannot be      (exit 2)
-├── InputError          an input file cannot be used                            (exit 3)
-├── TooManyRejected     more rows were rejected than the user allows            (exit 4)
-├── RunFailed           the run ended without answers                           (exit 5)
-├── NoSpace             the disk is full                                        (exit 6)
+BooksanError            the root, in booksan_common.errors
 ├── MessageError        bytes that are not a message of ours
 ├── StateError          a database that does not fit what is asked of it
 │   └── OtherVersion    its run was begun with a version of its data set that is not here
-└── TransportError      the queues cannot do what is asked
-    └── QueueBusy       the queue has a consumer already
+├── TransportError      the queues cannot do what is asked                      (exit 7)
+│   ├── QueueBusy       the queue has a consumer already
+│   └── QueuesFull      the queues had no room for a batch for too long
+└── DataSetError        the code of a data set raised (stages/dataset_errors.py)
 
 The text of an error says what happened, to which input, and what to do next.
 """
 
+from booksan_common.errors import (
+    BooksanError,
+    InputError,
+    NoSpace,
+    RunFailed,
+    TooManyRejected,
+    UsageError,
+)
+
+__all__ = [
+    "EXIT_CANNOT_START",
+    "EXIT_NOT_WELL",
+    "BooksanError",
+    "InputError",
+    "MessageError",
+    "NoSpace",
+    "OtherVersion",
+    "QueueBusy",
+    "QueuesFull",
+    "RunFailed",
+    "StateError",
+    "TooManyRejected",
+    "TransportError",
+    "UsageError",
+]
+
+#: Exit code of a command that looked at something and found it not as it should be.
+EXIT_NOT_WELL = 9
 #: Exit code of a process that bad configuration keeps from starting: trying again cannot help.
 EXIT_CANNOT_START = 78
-
-
-class BooksanError(Exception):
-    """The root: whoever catches it gets all of them."""
-
-    exit_code = 1
-
-
-class UsageError(BooksanError):
-    exit_code = 2
-
-
-class InputError(BooksanError):
-    exit_code = 3
-
-
-class TooManyRejected(BooksanError):
-    exit_code = 4
-
-
-class RunFailed(BooksanError):
-    exit_code = 5
-
-
-class NoSpace(BooksanError):
-    exit_code = 6
 
 
 class MessageError(BooksanError):
@@ -58,8 +57,12 @@ class OtherVersion(StateError):
 
 
 class TransportError(BooksanError):
-    pass
+    exit_code = 7
 
 
 class QueueBusy(TransportError):
     pass
+
+
+class QueuesFull(TransportError):
+    """The queues had no room for a batch for too long."""

@@ -1,4 +1,4 @@
-"""One line for each event: words on a terminal, JSON elsewhere.
+"""One line of JSON for each event.
 
 A line tells time, host, worker, client and event. The same event is not told twice within a
 minute, and a quiet system says nothing.
@@ -30,17 +30,11 @@ def write(
 def line(
     event: str, *, worker: str | None = None, client: str | None = None, trace: str | None = None
 ) -> str:
-    now = time.time()
     host = os.environ.get(HOST_VARIABLE)
-    if not os.isatty(2):
-        found = {"time": round(now, 3), "host": host, "worker": worker, "client": client}
-        if trace:
-            found["trace"] = trace
-        return json.dumps({**found, "event": event}, ensure_ascii=False) + "\n"
-    stamp = time.strftime("%H:%M:%S", time.localtime(now))
-    who = " ".join(word for word in (host, worker, client) if word)
-    text = f"{stamp}.{int(now * 1000) % 1000:03d} {who or 'host'} {event}\n"
-    return text + trace if trace else text
+    found = {"time": round(time.time(), 3), "host": host, "worker": worker, "client": client}
+    if trace:
+        found["trace"] = trace
+    return json.dumps({**found, "event": event}, ensure_ascii=False) + "\n"
 
 
 def words_of(text: str) -> str:

@@ -4,11 +4,21 @@ from collections.abc import Iterator, Mapping
 
 import polars as pl
 
-from booksan.hashing import shard_of
-from booksan.messages import MAX_FRAME, MAX_MESSAGE, Kind, Message, digest_of, encode, to_body
-from booksan.spec import Spec
-from booksan.stages.graph import Dataset, Keyed, queue_name
-from booksan.unpacked import unpacked_size
+from booksan.messages import (
+    MAX_FRAME,
+    MAX_MESSAGE,
+    Kind,
+    Message,
+    digest_of,
+    encode,
+    to_body,
+    unpacked_size,
+)
+from booksan.shards import queue_name, shard_of
+from booksan.spec import HOME, Spec
+from booksan.stages.dataset_errors import DataSetError
+from booksan.stages.graph import Dataset, Keyed
+from booksan.transport.base import Outgoing
 
 #: Rows of a message are cut in two when its body passes this, to leave room for the header.
 MAX_BODY = MAX_MESSAGE - 256 * 1024
@@ -36,10 +46,11 @@ def partition(
 
 def numbered_messages(
     dataset: Dataset, spec: Spec, sender: str, seq: int, digest: str, output: Mapping[str, Keyed]
-) -> list[tuple[str, bytes]]:
+) -> list[Outgoing]:
     """One message with the same number to every receiving shard, an empty one where no row is."""
+    _check_readers(dataset, sender, output)
     return [
-        (
+        Outgoing(
             queue_name(stage, shard),
             encode(
                 Message(
@@ -50,6 +61,18 @@ def numbered_messages(
         for stage, keyed in output.items()
         for shard, frame in partition(dataset, spec, stage, keyed)
     ]
+
+
+def _check_readers(dataset: Dataset, sender: str, output: Mapping[str, Keyed]) -> None:
+    """Who is forgotten would wait for this number for ever."""
+    first, _, source = sender.partition("/")
+    name, home = (source, {HOME}) if first == "gateway" else (first, set[str]())
+    readers = {stage.name for stage in dataset.receivers[name]} - home
+    if set(output) != readers:
+        raise DataSetError(
+            f"{name} gave rows to {sorted(output)}, but is read by {sorted(readers)}: return rows "
+            "for each of these every time, empty ones too"
+        )
 
 
 def bodies(frame: pl.DataFrame) -> Iterator[tuple[int, bytes]]:

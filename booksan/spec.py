@@ -13,9 +13,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from booksan.errors import MessageError, UsageError
-from booksan.hashing import shard_of
-
-ParamValue = int | float | str
+from booksan.shards import shard_of
+from booksan_common.params import ParamValue
 
 CLIENT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 

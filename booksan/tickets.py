@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from booksan.errors import UsageError
-from booksan.files import sync_directory
 from booksan.spec import Spec, spec_from_json
+from booksan_common.files import sync_directory
 
 #: In a host's data directory: the secret that signs, and one that is accepted beside it.
 SECRET_FILE = "secret"

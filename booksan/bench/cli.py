@@ -3,26 +3,26 @@
 Imports are inside them: all other commands load this module too, and must not wait for it.
 """
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
-from booksan.errors import UsageError
+from booksan.errors import EXIT_NOT_WELL, UsageError
+from booksan_client.cli import Json
+from booksan_common.commands import Commands, notes
 
 
-class Benchmarks(TyperGroup):
+class Benchmarks(Commands):
     """Has a command for each data set with a baseline, made when it is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        from booksan.bench.registry import benchmarks
+        from booksan.bench.runner import benchmarks
 
         return [*benchmarks(), *super().list_commands(ctx)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        from booksan.bench.registry import benchmarks
+        from booksan.bench.runner import benchmarks
 
         if cmd_name not in benchmarks():
             return super().get_command(ctx, cmd_name)
@@ -34,31 +34,30 @@ class Benchmarks(TyperGroup):
 app = typer.Typer(
     cls=Benchmarks,
     no_args_is_help=True,
-    help="Measure booksan next to the scripts people would write.",
+    help="Measures booksan next to the scripts people would write.",
 )
 
 
 @app.callback()
 def bench() -> None:
-    """Measure booksan next to the scripts people would write."""
+    """Measures booksan next to the scripts people would write."""
 
 
-@app.command()
+@app.command(epilog=notes("booksan bench sentiment --reviews 5000", codes=(9,)))
 def sentiment(
-    reviews: Annotated[int, typer.Option(help="Reviews to generate.", min=1)] = 5_000,
-    seed: Annotated[int, typer.Option(help="Seed of the generated data.")] = 1,
+    reviews: Annotated[int, typer.Option(metavar="N", help="Reviews to generate.", min=1)] = 5_000,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the generated data.")] = 1,
     file: Annotated[
-        Path | None, typer.Option(help="Also the first texts of this reviews file.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Also the first texts of this reviews file."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON document and nothing else.")
-    ] = False,
+    as_json: Json = False,
 ) -> None:
-    """Compare booksan's polarity with TextBlob's: time for each review, and every difference."""
-    from rich.console import Console
-
+    """Compares booksan's polarity with TextBlob's: time for each review, and every difference."""
+    from booksan.bench.report import sentiment_table
     from booksan.bench.sentiment import bench_in_fresh_process, file_texts, generated_texts
-    from booksan.bench.table import sentiment_table
+    from booksan_common.commands import print_json
+    from booksan_common.terminal import PatientConsole
 
     if file is not None and not file.is_file():
         raise UsageError(f"{file} is no file: give a reviews file in CSV")
@@ -66,10 +65,10 @@ def sentiment(
     if file is not None:
         reports.append(bench_in_fresh_process(file.name, file_texts(file, reviews)))
     agrees = not any(report.differences for report in reports)
+    code = 0 if agrees else EXIT_NOT_WELL
     if as_json:
-        document = {"agrees": agrees, "texts": [report.to_json() for report in reports]}
-        typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
+        texts = [report.to_json() for report in reports]
+        print_json({"agrees": agrees, "texts": texts, "exit_code": code})
     else:
-        Console().print(sentiment_table(reports))
-    if not agrees:
-        raise typer.Exit(1)
+        PatientConsole().print(sentiment_table(reports))
+    raise typer.Exit(code)

@@ -1,28 +1,34 @@
 """The command `booksan bench SET` of one data set."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from booksan.bench.contest import BenchOptions, bench
-from booksan.bench.registry import contestants_of, size_of
-from booksan.generate.registry import generator_named
-from booksan.stages.datasets import dataset_named
+from booksan.bench.runner import YARDSTICK, BenchOptions, bench, contestants_of, size_of
+from booksan.datasets import dataset_named
+from booksan.errors import EXIT_NOT_WELL
+from booksan.generate.generator import generator_named
+from booksan_client.cli import Json
+from booksan_client.completion import beginning, last_of_several
+from booksan_common.commands import notes
 
 
 def command_for(dataset: str) -> Any:
     """Its help tells of the data set's own sources and contestants, and numbers of rows."""
-    first, second = (source.name for source in dataset_named(dataset).sources)
-    contestants = ",".join(each.name for each in contestants_of(dataset))
+    known = dataset_named(dataset)
+    first, second = (source.name for source in known.sources)
+    params = [f"{param.name}={param.default}" for param in known.params]
+    contestants = [each.name for each in contestants_of(dataset)]
     size = size_of(dataset)
 
     def command(
         rows: Annotated[
             int,
-            typer.Option(*_names(dataset, "rows"), help=f"Rows of {second} to generate.", min=1),
+            typer.Option(
+                *_names(dataset, "rows"), help=f"Rows of {second} to generate.", min=1, metavar="N"
+            ),
         ] = size.rows,
         first_rows: Annotated[
             int | None,
@@ -30,26 +36,39 @@ def command_for(dataset: str) -> Any:
                 *_names(dataset, "first_rows"),
                 help=f"Rows of {first}.",
                 min=1,
+                metavar="N",
                 show_default=f"as go with {second}: {size.first_rows(size.rows):,}",
             ),
         ] = None,
-        seed: Annotated[int, typer.Option(help="Seed of the generated data.")] = 1,
-        repeat: Annotated[int, typer.Option(help="Runs of each contestant.", min=1)] = 1,
+        seed: Annotated[int, typer.Option(metavar="N", help="Seed of the generated data.")] = 1,
+        repeat: Annotated[
+            int, typer.Option(metavar="N", help="Runs of each contestant.", min=1)
+        ] = 1,
         data: Annotated[
             Path | None,
-            typer.Option(help="Keep generated files and answers here, and reuse them."),
+            typer.Option(metavar="DIR", help="Keep files and answers here, and reuse them."),
         ] = None,
-        only: Annotated[str, typer.Option(help=f"Contestants, with commas: {contestants}.")] = "",
+        only: Annotated[
+            str,
+            typer.Option(
+                metavar="NAMES",
+                help=f"Contestants, with commas: {', '.join(contestants)}.",
+                autocompletion=lambda incomplete: last_of_several(incomplete, contestants),
+            ),
+        ] = "",
         settings: Annotated[
             list[str] | None,
-            typer.Option("--set", metavar="NAME=VALUE", help="A query's parameter, for all."),
+            typer.Option(
+                "--set",
+                metavar="NAME=VALUE",
+                help="A query's parameter, for all.",
+                autocompletion=lambda incomplete: beginning(incomplete, params),
+            ),
         ] = None,
         twice: Annotated[
             bool, typer.Option("--twice", help=f"Also run booksan with twice the {second}.")
         ] = False,
-        as_json: Annotated[
-            bool, typer.Option("--json", help="Print one JSON document and nothing else.")
-        ] = False,
+        as_json: Json = False,
     ) -> None:
         names = tuple(name.strip() for name in only.split(",") if name.strip())
         chosen = tuple(settings or ())
@@ -57,8 +76,9 @@ def command_for(dataset: str) -> Any:
         show(options, as_json=as_json)
 
     app = typer.Typer(add_completion=False)
-    about = f"Run booksan and the baselines on the same files of {dataset}, and compare them."
-    app.command(dataset, help=about)(command)
+    about = f"Runs booksan and the baselines on the same files of {dataset}, and compares them."
+    example = f"booksan bench {dataset} --rows 100000 --only booksan,{YARDSTICK}"
+    app.command(dataset, help=about, epilog=notes(example, codes=(3, 5, 6, 9)))(command)
     return typer.main.get_command(app)
 
 
@@ -71,15 +91,15 @@ def _names(dataset: str, argument: str) -> Iterator[str]:
 
 
 def show(options: BenchOptions, *, as_json: bool) -> None:
-    from rich.console import Console
+    from booksan.bench.report import bench_table
+    from booksan_common.commands import print_json
+    from booksan_common.terminal import PatientConsole
 
-    from booksan.bench.table import bench_table
-
-    progress = Console(stderr=True, highlight=False)
+    progress = PatientConsole(stderr=True, highlight=False)
     report = bench(options, progress=lambda text: progress.print(text, style="dim"))
+    code = 0 if report.agrees else EXIT_NOT_WELL
     if as_json:
-        typer.echo(json.dumps(report.to_json(), ensure_ascii=False, indent=2))
+        print_json(report.to_json() | {"exit_code": code})
     else:
-        Console().print(bench_table(report))
-    if not report.agrees:
-        raise typer.Exit(1)
+        PatientConsole().print(bench_table(report))
+    raise typer.Exit(code)

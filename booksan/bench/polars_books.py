@@ -8,14 +8,7 @@ import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from booksan.bench.baseline import (
-    CORES,
-    Arguments,
-    Baseline,
-    Row,
-    parse_arguments,
-    write_answers,
-)
+from booksan.bench.baseline import CORES, Arguments, Baseline, Row, parse_arguments, write_answers
 from booksan.bench.books import (
     HEADERS,
     SOURCES,

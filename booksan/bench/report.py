@@ -1,15 +1,79 @@
-"""What a benchmark found, as plain data: for the table, for JSON, for tests."""
+"""What a benchmark found: whether the answers agree, as plain data, and as tables for a person."""
 
 import importlib.metadata
 import importlib.util
 import os
 import platform
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
+from pathlib import Path
 
-from booksan.bench.agreement import Difference
+from rich import box
+from rich.console import Group, RenderableType
+from rich.text import Text
+
 from booksan.bench.measure import Measurement
+from booksan.bench.sentiment import SentimentReport
+from booksan_common.terminal import Column, FittedTable, shown
+
+# Do the contestants give the same answers? Byte for byte, or here is where they part.
+
+#: A line number and its two contents, where neither side has a line.
+MISSING: tuple[int, tuple[bytes | None, bytes | None]] = (1, (None, None))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first line in which a contestant's answer differs from the reference's."""
+
+    contestant: str
+    reference: str
+    query: str
+    line: int
+    expected: str | None
+    found: str | None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.query} of {self.contestant} differs from {self.reference} in line {self.line}:"
+            f" expected {_shown(self.expected)}, found {_shown(self.found)}"
+        )
+
+
+def differences(
+    queries: Iterable[str], contestant: str, out: Path, reference: str, truth: Path
+) -> list[Difference]:
+    found = (_difference(contestant, out, reference, truth, query) for query in queries)
+    return [difference for difference in found if difference is not None]
+
+
+def _difference(
+    contestant: str, out: Path, reference: str, truth: Path, query: str
+) -> Difference | None:
+    expected, found = _lines(truth / f"{query}.csv"), _lines(out / f"{query}.csv")
+    # Without a file there is no answer, not even one that equals another missing one.
+    if expected == found != []:
+        return None
+    pairs = enumerate(zip_longest(expected, found), start=1)
+    line, (left, right) = next((pair for pair in pairs if pair[1][0] != pair[1][1]), MISSING)
+    return Difference(contestant, reference, query, line, _text(left), _text(right))
+
+
+def _lines(path: Path) -> list[bytes]:
+    return path.read_bytes().split(b"\n") if path.exists() else []
+
+
+def _text(line: bytes | None) -> str | None:
+    return None if line is None else line.decode("utf-8", errors="backslashreplace")
+
+
+def _shown(line: str | None) -> str:
+    return "nothing" if line is None else repr(line)
+
+
+# What a benchmark found, as plain data: for the table, for JSON, for tests.
 
 MEGABYTE = 1_000_000
 #: Whose versions matter.
@@ -144,3 +208,102 @@ def machine() -> dict[str, str]:
         if importlib.util.find_spec(package) is not None:
             found[package] = importlib.metadata.version(package)
     return found
+
+
+# The reports as tables for a person.
+
+
+def bench_table(report: Report) -> RenderableType:
+    data = report.data
+    sizes = [f"{number:,} {source}" for source, number in data.rows.items()]
+    title = ", ".join([*sizes, f"{data.bytes / MEGABYTE:,.1f} MB"])
+    # Nine columns must fit into the 80 characters of a plain terminal.
+    table = FittedTable(
+        Column("contestant"),
+        Column("answer"),
+        Column("seconds", right=True),
+        Column("speed", 1, right=True),
+        Column("MB/s", 4, right=True),
+        Column(f"{data.counted}/s", 5, right=True),
+        Column("CPU s", 6, right=True),
+        Column(f"MB {report.memory}", 2, right=True),
+        Column("memory", 3, right=True),
+        look=box.SIMPLE_HEAD,
+        gap=0,
+    )
+    for result in report.results:
+        table.add_row(*_cells(result, report.reference))
+    return Group(shown(title), table, *_notes(report))
+
+
+def _cells(result: Result, reference: str) -> list[str]:
+    agreement = "same" if result.agrees else "DIFFER"
+    return [
+        result.title,
+        "first" if result.name == reference and result.agrees else agreement,
+        f"{result.seconds:.2f}",
+        _ratio(result.speed_ratio),
+        f"{result.megabytes_per_second:.2f}",
+        f"{result.rows_per_second:,.0f}",
+        f"{result.cpu_seconds:.2f}",
+        f"{result.peak_bytes / MEGABYTE:,.0f}",
+        _ratio(result.memory_ratio),
+    ]
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def _notes(report: Report) -> list[Text]:
+    notes = []
+    titles = {result.name: result.title for result in report.results}
+    if report.yardstick:
+        notes.append(f"speed, memory: as multiples of those of {titles[report.yardstick]}")
+    if report.memory == "RSS":
+        notes.append("this system has no PSS: memory shared by processes is counted in each")
+    for result in report.results:
+        beside = max(run.beside_bytes for run in result.runs)
+        if beside:
+            notes.append(f"{result.title}: the broker beside it, {beside / MEGABYTE:,.0f} MB")
+    if report.twice:
+        notes.append(_twice_note(report.twice, report.data.counted))
+    notes += [str(difference) for difference in report.differences]
+    return [Text(note) for note in notes]
+
+
+def _twice_note(twice: Twice, source: str) -> str:
+    limit = f"{MEMORY_LIMIT / MEGABYTE:,.0f} MB"
+    return (
+        f"booksan with {twice.rows:,} {source}: {twice.seconds:.2f} s,"
+        f" {twice.peak_bytes / MEGABYTE:,.0f} MB, {twice.memory_ratio:.2f} times the memory"
+        f" ({'under' if twice.under_limit else 'NOT under'} {limit},"
+        f" {'the same' if twice.steady else 'NOT the same'} within {GROWTH_LIMIT - 1:.0%})"
+    )
+
+
+def sentiment_table(reports: list[SentimentReport]) -> RenderableType:
+    table = FittedTable(
+        Column("texts"),
+        Column("reviews", 4, right=True),
+        Column("TextBlob", right=True),
+        Column("cold", 1, right=True),
+        Column("speed", 2, right=True),
+        Column("warm", 1, right=True),
+        Column("speed, warm", 2, right=True),
+        Column("differences", 3, right=True),
+        look=box.SIMPLE_HEAD,
+    )
+    for report in reports:
+        table.add_row(
+            report.texts,
+            f"{report.reviews:,}",
+            f"{report.textblob_us:.1f}",
+            f"{report.cold_us:.1f}",
+            f"{report.cold_ratio:.1f}x",
+            f"{report.warm_us:.1f}",
+            f"{report.warm_ratio:.1f}x",
+            str(report.differences),
+        )
+    examples = [Text(example) for report in reports for example in report.examples]
+    return Group(shown("microseconds per review"), table, *examples)

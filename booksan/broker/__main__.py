@@ -5,7 +5,7 @@ import logging
 import sys
 from pathlib import Path
 
-from booksan.broker.keeper import Keeper
+from booksan.broker.node import Keeper
 from booksan.errors import BooksanError
 
 

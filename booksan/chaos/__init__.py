@@ -1,16 +1,9 @@
 """`booksan chaos`: kills what it likes of a cluster, and tells how long it took to come back.
 
-kinds      what can be hit, and how often
-durations  2s, 500ms, 1m
-schedule   when each kind is hit, from a seed
-view       the cluster as it is now: which process is what
-containers the same for a cluster in containers
-locks      who holds a lock on a file
-clients    the processes of this user's clients, by their locks
-choice     whom a strike may hit, and whom mercy spares
-wounds     what was hit, and whether it is back
-probes     questions to gateways, beside the loop
-report     lines, the table, the JSON
-run        the loop
-cli        the command
+kinds       what can be hit, how often, and durations as people write them
+view        the cluster as it is now: which process is what, by locks; the clients of this user
+containers  the same for a cluster in containers
+targets     whom a strike may hit, whom mercy spares, and what is back
+run         the schedule from a seed, the loop, and the report
+cli         the command
 """

@@ -9,15 +9,20 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-from booksan.chaos.clients import find_clients
-from booksan.chaos.locks import Locks
-from booksan.chaos.view import HostView, View, WorkerView
-from booksan.cluster.containers import HostInside, Inside, look_inside
-from booksan.cluster.engine import RUNNING, Container, EngineError, docker
+from booksan.chaos.view import HostView, Locks, View, WorkerView, find_clients
+from booksan.cluster.containers import (
+    RUNNING,
+    Container,
+    EngineError,
+    HostInside,
+    Inside,
+    docker,
+    look_inside,
+)
 from booksan.cluster.processes import ProcessId, send
 from booksan.errors import UsageError
-from booksan.supervisor.states import WorkerState
-from booksan.supervisor.status import WorkerStatus
+from booksan.host.status import WorkerState, WorkerStatus
+from booksan.shards import ShardId
 
 #: What the engine does in place of a signal.
 _ACTS = {signal.SIGKILL: "kill", signal.SIGSTOP: "pause", signal.SIGCONT: "unpause"}
@@ -83,9 +88,8 @@ class ContainerLooker:
             return WorkerView(worker.name, None, works=False)
         process = ProcessId(worker.pid, f"{host.container.life}/{worker.since}")
         self._workers[process] = host.container.id
-        stage, _, shard = worker.name.rpartition(".")
         view = WorkerView(worker.name, process)
-        has_shard = host.holders.get(f"{stage}-{shard}") == worker.pid
+        has_shard = host.holders.get(ShardId.parse(worker.name).file_name) == worker.pid
         return WorkerView(worker.name, process, has_shard or view.is_gateway)
 
     def _broker(self, found: Inside) -> ProcessId | None:

@@ -1,12 +1,25 @@
-"""What can be hit, and how often each is when nothing else is said."""
+"""What can be hit, how often each is when nothing else is said; durations as people write them."""
 
+import re
 from enum import StrEnum
 
-from booksan.chaos.durations import parse_duration
 from booksan.errors import UsageError
+from booksan_common.names import nearest
+
+_FORM = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0}
 
 
-class Kind(StrEnum):
+def parse_duration(option: str, text: str) -> float:
+    """Seconds, more than none."""
+    found = _FORM.fullmatch(text.strip())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if seconds <= 0:
+        raise UsageError(f"{option} {text!r} is not a duration; write 2s, 500ms or 1m")
+    return seconds
+
+
+class TargetKind(StrEnum):
     WORKER = "worker"
     GATEWAY = "gateway"
     SUPERVISOR = "supervisor"
@@ -17,32 +30,32 @@ class Kind(StrEnum):
 
 
 #: Those that take a whole host along: its workers die with its supervisor.
-WHOLE_HOSTS = frozenset({Kind.SUPERVISOR, Kind.LEADER, Kind.HOST})
+WHOLE_HOSTS = frozenset({TargetKind.SUPERVISOR, TargetKind.LEADER, TargetKind.HOST})
 
 #: Seconds from one strike to the next: what takes long to come back is hit less often.
 DEFAULT_EVERY = {
-    Kind.WORKER: 2.0,
-    Kind.GATEWAY: 5.0,
-    Kind.SUPERVISOR: 15.0,
-    Kind.LEADER: 20.0,
-    Kind.HOST: 15.0,
-    Kind.BROKER: 45.0,
-    Kind.CLIENT: 10.0,
+    TargetKind.WORKER: 2.0,
+    TargetKind.GATEWAY: 5.0,
+    TargetKind.SUPERVISOR: 15.0,
+    TargetKind.LEADER: 20.0,
+    TargetKind.HOST: 15.0,
+    TargetKind.BROKER: 45.0,
+    TargetKind.CLIENT: 10.0,
 }
 
 
-def parse_targets(text: str) -> list[Kind]:
+def parse_targets(text: str) -> list[TargetKind]:
     """`worker,host`, each once, in the order of the kinds: the seed alone decides the rest."""
     named = {_kind("--target", word.strip()) for word in text.split(",") if word.strip()}
     if not named:
-        raise UsageError(f"--target names nothing; there is {_all()}")
-    return [kind for kind in Kind if kind in named]
+        raise UsageError(f"--target names nothing; {nearest('', list(TargetKind))}")
+    return [kind for kind in TargetKind if kind in named]
 
 
-def parse_every(text: str | None, targets: list[Kind]) -> dict[Kind, float]:
+def parse_every(text: str | None, targets: list[TargetKind]) -> dict[TargetKind, float]:
     """`2s` for all kinds, `worker=1s,host=15s` for some, or both: `2s,host=15s`."""
     rest: float | None = None
-    given: dict[Kind, float] = {}
+    given: dict[TargetKind, float] = {}
     for word in filter(None, (part.strip() for part in (text or "").split(","))):
         name, equals, duration = word.rpartition("=")
         seconds = parse_duration("--every", duration)
@@ -56,12 +69,10 @@ def parse_every(text: str | None, targets: list[Kind]) -> dict[Kind, float]:
     return {kind: given.get(kind, rest or DEFAULT_EVERY[kind]) for kind in targets}
 
 
-def _kind(option: str, word: str) -> Kind:
+def _kind(option: str, word: str) -> TargetKind:
     try:
-        return Kind(word)
+        return TargetKind(word)
     except ValueError:
-        raise UsageError(f"{option}: there is no {word!r}; there is {_all()}") from None
-
-
-def _all() -> str:
-    return ", ".join(Kind)
+        raise UsageError(
+            f"{option}: there is no {word!r}; {nearest(word, list(TargetKind))}"
+        ) from None

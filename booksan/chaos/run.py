@@ -1,33 +1,220 @@
-"""The loop: look at the cluster, hit whose moment has come, see who is back."""
+"""The loop of `booksan chaos`: when to strike, whom, who is back, and the report of it."""
 
+import json
+import random
 import signal
+import statistics
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TextIO
 
-from booksan.chaos.choice import Victim, candidates
-from booksan.chaos.clients import ClientEnd, Word, ask_cluster
-from booksan.chaos.kinds import WHOLE_HOSTS, Kind
-from booksan.chaos.probes import Probes
-from booksan.chaos.report import Report
-from booksan.chaos.schedule import Schedule
-from booksan.chaos.view import HostView, View
-from booksan.chaos.wounds import Wound
-from booksan.cluster.health import ask_gateway
+from rich.console import Console
+
+from booksan.chaos.kinds import WHOLE_HOSTS, TargetKind
+from booksan.chaos.targets import Strike, Victim, candidates
+from booksan.chaos.view import ClientEnd, ClientVerdict, HostView, View, ask_cluster
 from booksan.cluster.processes import ProcessId
+from booksan.cluster.registry import ask_gateway
+from booksan_common.terminal import Column, FittedTable
+
+# What happened: lines as it goes, a log for programs, and the sum of it all.
+
+KILL, PAUSE, CONTINUE, BACK, LATE = "kill", "pause", "continue", "back", "late"
+
+
+class Report:
+    """Tells of each event once, and keeps what the summary needs."""
+
+    def __init__(self, say: Callable[[str], None], log: Path | None) -> None:
+        self._say = say
+        self._log: TextIO | None = log.open("a", encoding="utf-8") if log else None
+        self.strikes: list[Strike] = []
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+
+    def struck(self, strike: Strike) -> None:
+        self.strikes.append(strike)
+        pids = [process.pid for process in strike.processes]
+        event = PAUSE if strike.paused else KILL
+        self._tell(event, strike, f"pid {', '.join(map(str, pids))}", pids=pids)
+
+    def continued(self, strike: Strike) -> None:
+        self._tell(CONTINUE, strike, "")
+
+    def back(self, strike: Strike) -> None:
+        took = round(strike.took or 0.0, 3)
+        words = f"after {took:.2f} s" + (f", pid {strike.new_pid}" if strike.new_pid else "")
+        self._tell(BACK, strike, words, seconds=took, pid=strike.new_pid)
+
+    def late(self, strike: Strike, seconds: float) -> None:
+        self._tell(LATE, strike, f"not back after {seconds:.0f} s", seconds=round(seconds, 3))
+
+    def _tell(self, event: str, strike: Strike, words: str, **more: Any) -> None:
+        now = time.time()
+        stamp = time.strftime("%H:%M:%S", time.localtime(now))
+        moment = f"{stamp}.{int(now * 1000) % 1000:03d}"
+        self._say(f"{moment} {event:<8} {strike.kind:<10} {strike.name} {words}")
+        if self._log is not None:
+            line = {"time": round(now, 3), "event": event, "kind": strike.kind, "name": strike.name}
+            self._log.write(json.dumps(line | {"host": strike.host} | more) + "\n")
+            self._log.flush()
+
+
+def summary(strikes: Iterable[Strike], seed: int, seconds: float) -> dict[str, Any]:
+    """As `--json` prints it."""
+    strikes = list(strikes)
+    rows = {kind: _row([one for one in strikes if one.kind is kind]) for kind in TargetKind}
+    missing = [one for one in strikes if one.took is None]
+    return {
+        "seed": seed,
+        "seconds": round(seconds, 3),
+        "kills": sum(not one.paused for one in strikes),
+        "pauses": sum(one.paused for one in strikes),
+        "kinds": {str(kind): row for kind, row in rows.items() if row["kills"] + row["pauses"]},
+        "late": sum(one.late for one in strikes),
+        "not_back": [{"kind": str(one.kind), "name": one.name} for one in missing],
+    }
+
+
+def _row(strikes: list[Strike]) -> dict[str, Any]:
+    took = [one.took for one in strikes if one.took is not None]
+    return {
+        "kills": sum(not one.paused for one in strikes),
+        "pauses": sum(one.paused for one in strikes),
+        "median": round(statistics.median(took), 3) if took else None,
+        "worst": round(max(took), 3) if took else None,
+        "not_back": sum(one.took is None for one in strikes),
+    }
+
+
+def show_summary(console: Console, found: dict[str, Any]) -> None:
+    table = FittedTable(
+        Column("kind"),
+        Column("kills", 1, right=True),
+        Column("pauses", 4, right=True),
+        Column("back: median", 3, right=True),
+        Column("worst", 2, right=True),
+        Column("not back", right=True),
+    )
+    for kind, row in found["kinds"].items():
+        counts = (str(row["kills"]), str(row["pauses"]))
+        table.add_row(
+            kind, *counts, _seconds(row["median"]), _seconds(row["worst"]), str(row["not_back"])
+        )
+    console.print(table)
+    console.print(
+        f"{found['kills']} kills, {found['pauses']} pauses in {found['seconds']:.0f} s, "
+        f"seed {found['seed']}",
+        highlight=False,
+    )
+    for one in found["not_back"]:
+        console.print(f"not back: {one['kind']} {one['name']}", highlight=False, soft_wrap=True)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f} s"
+
+
+# When each kind is hit, from a seed. Time in, decision out.
+#
+# Each kind has a chance of its own, so that its gaps are the same whatever other kinds there are.
+# A strike that finds nobody to hit stays due: it comes as soon as somebody is back.
+
+#: A gap is between these times the cadence: moments that nobody can foresee, about as often.
+JITTER = (0.5, 1.5)
+
+
+class Schedule:
+    def __init__(self, seed: int, every: Mapping[TargetKind, float], now: float) -> None:
+        self._every = dict(every)
+        self._gaps = {kind: random.Random(f"{seed}/gap/{kind}") for kind in every}
+        self._choices = {kind: random.Random(f"{seed}/choice/{kind}") for kind in every}
+        self._due = {kind: now + self._gap(kind) for kind in every}
+
+    def due(self, now: float) -> list[TargetKind]:
+        """The kinds whose moment has come, the one that waits longest first."""
+        waiting = [kind for kind, moment in self._due.items() if moment <= now]
+        return sorted(waiting, key=lambda kind: self._due[kind])
+
+    def struck(self, kind: TargetKind, now: float) -> None:
+        self._due[kind] = now + self._gap(kind)
+
+    def next_due(self, now: float) -> float:
+        """The next moment to come; those that wait for a victim are past already."""
+        return min((moment for moment in self._due.values() if moment > now), default=float("inf"))
+
+    def chance(self, kind: TargetKind) -> random.Random:
+        """For what else has to be decided about a strike of this kind."""
+        return self._choices[kind]
+
+    def _gap(self, kind: TargetKind) -> float:
+        return self._every[kind] * self._gaps[kind].uniform(*JITTER)
+
+
+# Questions that may take seconds, asked beside the loop.
+
+#: Seconds between two questions of the same kind.
+_AGAIN = 0.1
+_THREADS = 4
+
+
+@dataclass
+class _Probe:
+    asked: float
+    future: "Future[Any]"
+
+
+class Probes:
+    """The last answer to each question, and when it was asked."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="probe")
+        self._running: dict[Hashable, _Probe] = {}
+        self._answers: dict[Hashable, tuple[float, Any]] = {}
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def ask(self, key: Hashable, question: Callable[[], Any], every: float = _AGAIN) -> None:
+        """Ask, unless that is under way or was done just now."""
+        now = time.monotonic()
+        running = self._running.get(key)
+        if running is not None:
+            if not running.future.done():
+                return
+            self._answers[key] = (running.asked, running.future.result())
+            del self._running[key]
+        asked = running.asked if running is not None else self.asked(key)
+        if asked is None or now >= asked + every:
+            self._running[key] = _Probe(now, self._pool.submit(question))
+
+    def asked(self, key: Hashable) -> float | None:
+        """When the last answered question was asked."""
+        found = self._answers.get(key)
+        return found[0] if found else None
+
+    def answer(self, key: Hashable) -> Any:
+        found = self._answers.get(key)
+        return found[1] if found else None
+
+
+# The loop: look at the cluster, hit whose moment has come, see who is back.
 
 #: Seconds between two questions whether a client is done.
 _ASK_CLIENT = 0.5
-_ASK_GATEWAY = frozenset({Kind.GATEWAY, Kind.BROKER, *WHOLE_HOSTS})
+_ASK_GATEWAY = frozenset({TargetKind.GATEWAY, TargetKind.BROKER, *WHOLE_HOSTS})
 
 
 @dataclass(frozen=True)
 class ChaosOptions:
-    every: Mapping[Kind, float]
+    every: Mapping[TargetKind, float]
     seed: int
     #: Seconds; None: until the clients are done, or until it is told to stop.
     seconds: float | None = None
@@ -83,7 +270,7 @@ class Chaos:
         self._began = time.monotonic()
         self._schedule = Schedule(options.seed, options.every, self._began)
         self._ends = [ClientEnd(id, options.patience) for id in options.until]
-        self._open: list[Wound] = []
+        self._open: list[Strike] = []
         self._striking = True
 
     def run(self) -> float:
@@ -99,13 +286,13 @@ class Chaos:
                     return time.monotonic() - self._began
                 self._wait()
         finally:
-            for wound in self._open:
-                self._continue(wound)
+            for strike in self._open:
+                self._continue(strike)
             self._probes.close()
 
     @property
     def _needs_clients(self) -> bool:
-        return bool(self._ends) or Kind.CLIENT in self._options.every
+        return bool(self._ends) or TargetKind.CLIENT in self._options.every
 
     def _wait(self) -> None:
         now = time.monotonic()
@@ -138,11 +325,11 @@ class Chaos:
             asked, lambda: ask_cluster(end.id, gateways, self._token_file), _ASK_CLIENT
         )
         word = self._probes.answer(asked)
-        return end.reached(word if isinstance(word, Word) else None, elapsed)
+        return end.reached(word if isinstance(word, ClientVerdict) else None, elapsed)
 
     def _is_done(self, view: View) -> bool:
         """Everything is back, or there is no use in waiting for it."""
-        waiting = [wound for wound in self._open if not wound.late]
+        waiting = [strike for strike in self._open if not strike.late]
         return not waiting or view.stopped or self._stop.requests > 1
 
     # -- strikes ---------------------------------------------------------------------------
@@ -163,36 +350,38 @@ class Chaos:
     def _hit(self, victim: Victim, *, pause: bool) -> None:
         now = time.monotonic()
         until = now + self._options.pause_for if pause else None
-        wound = Wound(
+        strike = Strike(
             victim.kind, victim.name, victim.host, victim.processes, time.time(), now, until
         )
         # Noted first: what is stopped has to be continued whatever happens.
-        self._open.append(wound)
+        self._open.append(strike)
         self._looker.hit(victim.processes, signal.SIGSTOP if pause else signal.SIGKILL)
-        self._report.struck(wound)
+        self._report.struck(strike)
 
-    def _continue(self, wound: Wound) -> None:
-        if wound.held:
-            self._looker.hit(wound.processes, signal.SIGCONT)
-            wound.continued(time.monotonic())
-            self._report.continued(wound)
+    def _continue(self, strike: Strike) -> None:
+        if strike.held:
+            self._looker.hit(strike.processes, signal.SIGCONT)
+            strike.continued(time.monotonic())
+            self._report.continued(strike)
 
     # -- returns ---------------------------------------------------------------------------
 
     def _heal(self, view: View) -> None:
         self._ask_gateways(view)
-        for wound in list(self._open):
-            if wound.stopped_until is not None and wound.stopped_until <= time.monotonic():
-                self._continue(wound)
+        for strike in list(self._open):
+            if strike.stopped_until is not None and strike.stopped_until <= time.monotonic():
+                self._continue(strike)
             now = time.monotonic()
-            others = [one for one in self._open if one is not wound]
-            if wound.is_back(view, self._healthy, others):
-                wound.took = now - wound.since
-                self._open.remove(wound)
-                self._report.back(wound)
-            elif not wound.held and not wound.late and now - wound.since > self._options.patience:
-                wound.late = True
-                self._report.late(wound, now - wound.since)
+            others = [one for one in self._open if one is not strike]
+            if strike.is_back(view, self._healthy, others):
+                strike.took = now - strike.since
+                self._open.remove(strike)
+                self._report.back(strike)
+            elif (
+                not strike.held and not strike.late and now - strike.since > self._options.patience
+            ):
+                strike.late = True
+                self._report.late(strike, now - strike.since)
 
     def _ask_gateways(self, view: View) -> None:
         asked = {one.host for one in self._open if one.kind in _ASK_GATEWAY and not one.held}

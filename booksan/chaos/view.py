@@ -1,22 +1,137 @@
-"""The cluster as it is now: which process is what. Only this module looks."""
+"""The cluster as it is now: which process is what, which client works, who holds a lock."""
 
+import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from booksan.chaos.clients import ClientProcess, find_clients
-from booksan.chaos.locks import Locks
 from booksan.cluster.broker import broker_status
+from booksan.cluster.paths import BrokerRecord, ClusterRecord, HostRecord
 from booksan.cluster.processes import ProcessId, identify, send, supervisor_of
-from booksan.cluster.record import BrokerRecord, ClusterRecord, HostRecord, read_record
-from booksan.cluster.status import cluster_status
+from booksan.cluster.status import cluster_status, find_record
 from booksan.errors import UsageError
-from booksan.supervisor.states import HostState, WorkerState
+from booksan.host.status import HostState, WorkerState
+from booksan.shards import ShardId
+from booksan_client.connect import connect
+from booksan_client.state import known_clients
+from booksan_common.errors import BooksanError, RunGone
+from booksan_common.files import OPERATOR_TOKEN, read_token
+
+# Who holds a lock on a file, as the kernel tells.
+
+_LOCKS = Path("/proc/locks")
+#: 1: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF; one that waits has an arrow before its kind.
+_KIND, _PID, _PLACE = 1, 4, 5
+
+
+class Locks:
+    """All flocks of this machine at one moment; empty on systems that do not tell them."""
+
+    def __init__(self, holders: Mapping[str, int] | None) -> None:
+        self._holders = holders
+
+    @classmethod
+    def now(cls) -> "Locks":
+        try:
+            lines = [line.split() for line in _LOCKS.read_text().splitlines()]
+        except OSError:
+            return cls(None)
+        return cls({words[_PLACE]: int(words[_PID]) for words in lines if words[_KIND] == "FLOCK"})
+
+    @property
+    def told(self) -> bool:
+        return self._holders is not None
+
+    def holder(self, path: Path) -> ProcessId | None:
+        """The process that has locked the file."""
+        try:
+            found = path.stat()
+        except OSError:
+            return None
+        place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        pid = (self._holders or {}).get(place)
+        return identify(pid) if pid else None
+
+
+# This user's clients: which process works on one, and whether its run has ended.
+#
+# A client is found by the lock in its directory, never by the name of a program.
+
+_CLIENT_LOCK = "client.lock"
+#: Seconds for one question about a run, asked again later if nobody answers.
+_ASK_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class ClientProcess:
+    id: str
+    #: None while nobody works on it.
+    process: ProcessId | None
+
+
+def find_clients(locks: Locks) -> Iterator[ClientProcess]:
+    """All that are known in the user's state directory."""
+    for path, state in known_clients():
+        yield ClientProcess(state.id, locks.holder(path / _CLIENT_LOCK))
+
+
+class ClientVerdict(Enum):
+    """What the cluster says of a client."""
+
+    GOING_ON = "going on"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
+
+
+def ask_cluster(id: str, gateways: list[str], token_file: Path | None) -> ClientVerdict | None:
+    """None when nobody answers."""
+    try:
+        token = read_token(token_file, OPERATOR_TOKEN)
+        with closing(connect(gateways, token, _no_look, _ASK_SECONDS)) as api:
+            status = api.client(id, None).status()
+    except RunGone as error:
+        return ClientVerdict.ENDED if error.how else ClientVerdict.UNKNOWN
+    except BooksanError:
+        return None
+    return (
+        ClientVerdict.ENDED if status.done or status.failed is not None else ClientVerdict.GOING_ON
+    )
+
+
+def _no_look() -> None:
+    """Nothing interrupts such a short question."""
+
+
+class ClientEnd:
+    """When a client is done or gone: nobody works on it, and the cluster says so too."""
+
+    def __init__(self, id: str, patience: float) -> None:
+        self.id = id
+        #: Seconds that a client which was never seen may take to begin.
+        self._patience = patience
+        self._seen = False
+
+    def is_at_work(self, clients: Iterable[ClientProcess]) -> bool:
+        found = any(one.id == self.id and one.process is not None for one in clients)
+        self._seen = self._seen or found
+        return found
+
+    def reached(self, word: ClientVerdict | None, waited: float) -> bool:
+        """For one that nobody works on. Before it begins the cluster does not know it either."""
+        self._seen = self._seen or word in (ClientVerdict.GOING_ON, ClientVerdict.ENDED)
+        if word is ClientVerdict.UNKNOWN:
+            return self._seen or waited > self._patience
+        return word is ClientVerdict.ENDED
+
+
+# The cluster as it is now: which process is what. Only this module looks.
 
 _GATEWAY = "gateway."
 
@@ -109,7 +224,7 @@ class Looker:
             send(process, signum)
 
     def _read(self) -> ClusterRecord:
-        record = read_record(self._directory)
+        record = find_record(self._directory)
         if record is None:
             raise UsageError(
                 f"no cluster in {self._directory}; start one with `booksan cluster up`, or say "
@@ -138,8 +253,8 @@ def _worker(
     # A number alone may be somebody else's by now.
     if process is None or _parent(pid) != supervisor.pid:
         return WorkerView(name, None, works=False)
-    stage, _, shard = name.rpartition(".")
-    has_shard = locks.holder(data_dir / "shards" / f"{stage}-{shard}.lock") == process
+    lock = f"{ShardId.parse(name).file_name}.lock"
+    has_shard = locks.holder(data_dir / "shards" / lock) == process
     return WorkerView(name, process, has_shard or name.startswith(_GATEWAY) or not locks.told)
 
 

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from booksan.broker.leftovers import end_leftovers
-from booksan.broker.server import require_server
-from booksan.cluster.places import make_private
+from booksan.broker.files import require_server
+from booksan.broker.node import end_leftovers
+from booksan.cluster.paths import BrokerRecord, make_private
 from booksan.cluster.processes import ProcessId, is_alive, send, spawn, uninterrupted, wait_gone
-from booksan.cluster.record import BrokerRecord
 from booksan.errors import BooksanError
-from booksan.supervisor.handle import with_package
-from booksan.supervisor.logs import last_line, size
+from booksan.host.handle import with_package
+from booksan.host.logs import last_line, size
 
 BROKER_FILE = "broker.json"
 KEEPER_LOG = "keeper.log"

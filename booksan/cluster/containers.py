@@ -1,19 +1,141 @@
-"""The state of a cluster in containers: what the engine knows, and what the hosts say."""
+"""A cluster in containers: what the engine knows of them, and what their hosts say inside."""
 
 import json
+import subprocess
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from booksan.cluster.credentials import QUEUES
-from booksan.cluster.engine import EXITED, RUNNING, Container, EngineError, containers, docker
 from booksan.cluster.status import DEAD, leader_of, workers_of
-from booksan.supervisor.config import HOST_FILE
-from booksan.supervisor.states import HostState
-from booksan.supervisor.status import STATUS_FILE, HostStatus, parse_status
-from booksan.transport.address import masked
+from booksan.errors import BooksanError
+from booksan.host.config import HOST_FILE
+from booksan.host.status import STATUS_FILE, HostState, HostStatus, parse_status
+from booksan.transport import QUEUES_VARIABLE, masked
+
+# The containers of a Compose project, by the command `docker`: what the engine knows of them.
+
+_PROJECT = "com.docker.compose.project"
+_SERVICE = "com.docker.compose.service"
+_ONE_OFF = "com.docker.compose.oneoff"
+#: Seconds for one question to the engine.
+ASK_SECONDS = 20.0
+
+RUNNING, PAUSED, EXITED = "running", "paused", "exited"
+
+
+class EngineError(BooksanError):
+    """The engine cannot do what it was asked."""
+
+
+@dataclass(frozen=True)
+class Container:
+    """As it was inspected."""
+
+    found: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        return str(self.found["Id"])
+
+    @property
+    def service(self) -> str:
+        return str(self.found["Config"]["Labels"][_SERVICE])
+
+    @property
+    def state(self) -> str:
+        return str(self.found["State"]["Status"])
+
+    @property
+    def exit_code(self) -> int:
+        return int(self.found["State"]["ExitCode"])
+
+    @property
+    def pid(self) -> int | None:
+        """Of its first process, outside of it; None while it is down."""
+        return self.found["State"]["Pid"] or None
+
+    @property
+    def life(self) -> str:
+        """Another one after each start."""
+        return f"{self.id[:12]}/{self.found['State']['StartedAt']}"
+
+    def has_said(self, words: str) -> bool:
+        """In its present life; of one whose log the engine does not keep, nobody knows."""
+        since = self.found["State"]["StartedAt"]
+        try:
+            return words in docker("logs", "--since", since, self.id, both=True)
+        except EngineError:
+            return True
+
+    @property
+    def restarts(self) -> int:
+        """By Docker's own policy."""
+        return int(self.found["RestartCount"])
+
+    @property
+    def is_host(self) -> bool:
+        return self._words[:1] == ["host"]
+
+    @property
+    def published(self) -> str:
+        """Where its first port is published; nothing if none is."""
+        ports = self.found["NetworkSettings"]["Ports"] or {}
+        places = [one for found in ports.values() for one in found or ()]
+        return f"http://{places[0]['HostIp']}:{places[0]['HostPort']}" if places else ""
+
+    def option(self, name: str) -> str:
+        """Of its command line."""
+        words = self._words
+        return words[words.index(name) + 1] if name in words[:-1] else ""
+
+    def variable(self, name: str) -> str | None:
+        given = (line.partition("=") for line in self.found["Config"]["Env"] or ())
+        return next((value for key, _, value in given if key == name), None)
+
+    @property
+    def _words(self) -> list[str]:
+        return list(self.found["Config"]["Cmd"] or ())
+
+
+def containers(project: str) -> list[Container]:
+    """All of the project, in the order of the names of their services."""
+    try:
+        return _containers(project)
+    except EngineError:
+        # One may have been removed after it was listed. If it is worse, the second answer tells.
+        return _containers(project)
+
+
+def _containers(project: str) -> list[Container]:
+    filters = [f"label={_PROJECT}={project}", f"label={_ONE_OFF}=False"]
+    ids = docker("ps", "-aq", *(word for one in filters for word in ("--filter", one))).split()
+    found = json.loads(docker("inspect", *ids)) if ids else []
+    return sorted(map(Container, found), key=lambda one: one.service)
+
+
+def docker(*words: str, seconds: float = ASK_SECONDS, both: bool = False) -> str:
+    """What it prints; `both`: to either output."""
+    try:
+        done = subprocess.run(
+            ("docker", *words),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise BooksanError("there is no command `docker` on this machine; install it") from None
+    except subprocess.TimeoutExpired:
+        raise EngineError(f"the Docker engine did not answer within {seconds:g} s") from None
+    if done.returncode != 0:
+        raise EngineError(f"`docker {words[0]}` failed: {done.stderr.strip()}")
+    return done.stdout + done.stderr if both else done.stdout
+
+
+# The state of a cluster in containers: what the engine knows, and what the hosts say.
 
 #: Seconds for the lengths of all queues: a broker that is just starting may not answer.
 _LENGTHS_SECONDS = 10.0
@@ -70,7 +192,7 @@ def look_inside(project: str) -> Inside:
         return Inside(())
     with ThreadPoolExecutor(len(hosts)) as pool:
         told = tuple(pool.map(_host, hosts))
-    queues = next((text for one in hosts if (text := one.variable(QUEUES))), "")
+    queues = next((text for one in hosts if (text := one.variable(QUEUES_VARIABLE))), "")
     service = urlsplit(queues).hostname
     broker = next((one for one in found if one.service == service), None)
     return Inside(told, broker, masked(queues) if queues else "")
@@ -164,7 +286,7 @@ def _queue_lengths(found: Inside, names: Sequence[str]) -> dict[str, int]:
     asked = next((host for host in found.hosts if host.report is not None), None)
     if asked is None or (found.broker is not None and found.broker.state != RUNNING):
         return {}
-    words = ("exec", asked.container.id, "python", "-m", "booksan.cluster.lengths", *shards)
+    words = ("exec", asked.container.id, "python", "-m", "booksan.cluster.depths", *shards)
     try:
         lengths = json.loads(docker(*words, seconds=_LENGTHS_SECONDS))
     except (EngineError, ValueError):

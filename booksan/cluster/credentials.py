@@ -10,10 +10,9 @@ from urllib.parse import quote, unquote, urlsplit
 from booksan.errors import UsageError
 from booksan.tickets import load_secret
 from booksan.topology.model import QueuesKind, Topology
+from booksan.transport import QUEUES_VARIABLE
+from booksan_common.files import OPERATOR_TOKEN, TOKEN
 
-QUEUES = "BOOKSAN_QUEUES"
-TOKEN = "BOOKSAN_TOKEN"
-OPERATOR_TOKEN = "BOOKSAN_OPERATOR_TOKEN"
 SECRET = "BOOKSAN_SECRET"
 SECRET_FILE = "BOOKSAN_SECRET_FILE"
 #: Of a secret that is accepted beside it, while the hosts change it one by one.
@@ -81,8 +80,8 @@ def queues_address(
     topology: Topology, env: Mapping[str, str], file: Path | None, spool: Path
 ) -> str:
     """The user's, or else the topology's; `spool` is for a topology without a broker."""
-    if env.get(QUEUES):
-        return env[QUEUES]
+    if env.get(QUEUES_VARIABLE):
+        return env[QUEUES_VARIABLE]
     if file is not None:
         return _read(file, "--queues-file").decode(errors="replace").strip()
     if topology.queues.kind is QueuesKind.SPOOL:

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -13,20 +14,26 @@ from booksan.cluster.credentials import (
     read_secret_also,
     shared_secret,
 )
-from booksan.cluster.places import hosts_directory, locked, make_private
-from booksan.cluster.prepare import HostSetup, host_environment, prepare, supervisor_command
+from booksan.cluster.paths import hosts_directory, locked, make_private
+from booksan.cluster.prepare import (
+    HostSetup,
+    check_ports,
+    check_unused,
+    host_environment,
+    prepare,
+)
 from booksan.cluster.registry import plan_of, read_members, take_over, tell_others, write_member
+from booksan.datasets import warn_of_broken
 from booksan.errors import UsageError
-from booksan.files import room_in
+from booksan.host.config import Revival
+from booksan.host.handle import supervisor_command
+from booksan.shards import ShardId
 from booksan.spec import HOME
-from booksan.supervisor.config import Revival
-from booksan.supervisor.wakeup import STOP_SIGNALS
-from booksan.topology.files import load_topology
-from booksan.topology.members import Member
-from booksan.topology.model import Address, HostPlan, ShardName, Topology
-from booksan.topology.parse import NAME, RESERVED, parse_address
-from booksan.topology.picks import name_of_picks, pick_shards
-from booksan.topology.section import nearest
+from booksan.supervisor.child import STOP_SIGNALS
+from booksan.topology.model import Address, HostPlan, Member, Topology, name_of_picks, pick_shards
+from booksan.topology.parse import NAME, RESERVED, load_topology, parse_address
+from booksan_common.files import room_in
+from booksan_common.names import nearest
 
 
 @dataclass(frozen=True)
@@ -42,12 +49,15 @@ class HostRequest:
     secret_file: Path | None
     queues_file: Path | None
     revival: Revival = Revival.PROCESS
+    #: Of the gateway, instead of the one in the topology.
+    port: int | None = None
 
 
 def host_command(request: HostRequest) -> NoReturn:
     """The supervisor takes this process over, so that it has its pid and gets its signals."""
     _keep_signals()
     topology = load_topology(request.config)
+    warn_of_broken()
     shared = hosts_directory(topology.name)
     with room_in(shared):
         make_private(shared)
@@ -55,22 +65,28 @@ def host_command(request: HostRequest) -> NoReturn:
         setup = host_setup(request, topology)
         env = host_environment(os.environ, setup.queues)
         with room_in(setup.data_dir):
-            join(setup)
+            check_unused(setup.data_dir)
+            join(setup, check_ports)
     if sys.stderr.isatty():
-        sys.stderr.write(f"booksan: {_described(setup)}\n")
+        sys.stderr.write(f"booksan: {setup.name} starts, data in {setup.data_dir}\n")
         sys.stderr.flush()
     command = supervisor_command(setup.data_dir)
     os.execve(command[0], command, env)
 
 
-def join(setup: HostSetup) -> None:
-    """Get the data directory ready, and be known to the other hosts on this machine."""
+def join(setup: HostSetup, check: Callable[[HostSetup], None] = lambda _: None) -> None:
+    """Get the data directory ready, and be known to the other hosts on this machine.
+
+    `check` comes when no other host has the shards, and before anything is written.
+    """
     shared = hosts_directory(setup.topology.name)
     if setup.members is None:
+        check(setup)
         prepare(setup)
         return
     mine = setup.members[setup.name]
     take_over(shared, read_members(shared), mine)
+    check(setup)
     prepare(setup)
     write_member(shared, mine)
     tell_others(setup.topology, setup.members, setup.name)
@@ -157,7 +173,7 @@ def _check_name(name: str | None) -> None:
         )
 
 
-def _all_of(plan: HostPlan | None) -> tuple[ShardName, ...]:
+def _all_of(plan: HostPlan | None) -> tuple[ShardId, ...]:
     assert plan is not None, "without picks there is a plan"
     return plan.shards
 
@@ -168,7 +184,7 @@ def _name_of(plan: HostPlan | None) -> str:
 
 
 def _listen(
-    request: HostRequest, plan: HostPlan | None, shards: tuple[ShardName, ...]
+    request: HostRequest, plan: HostPlan | None, shards: tuple[ShardId, ...]
 ) -> Address | None:
     if not request.gateway:
         homes = [str(shard) for shard in shards if shard.stage == HOME]
@@ -178,15 +194,14 @@ def _listen(
                 "gateway beside it; leave out --no-gateway, or pick other stages"
             )
         return None
+    if request.port is not None:
+        if request.listen is not None:
+            raise UsageError("--port and --listen exclude each other")
+        where = plan.listen if plan is not None else Address("127.0.0.1", 0)
+        return where._replace(port=request.port)
     if request.listen is not None:
         try:
             return parse_address(request.listen)
         except ValueError as error:
             raise UsageError(f"--listen {error}") from None
     return plan.listen if plan is not None else None
-
-
-def _described(setup: HostSetup) -> str:
-    shards = ", ".join(map(str, setup.shards))
-    gateway = f"gateway http://{setup.listen}" if setup.listen is not None else "no gateway"
-    return f"host {setup.name}: {shards}; {gateway}; data in {setup.data_dir}"

@@ -1,49 +1,83 @@
-"""A data directory made ready: what the supervisor, the workers and the gateway read there."""
+"""A data directory made ready: what the supervisor, the workers and the gateway find there."""
 
 import os
+import socket
 import stat
-import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from booksan import tickets
 from booksan.cluster.credentials import (
-    OPERATOR_TOKEN,
-    QUEUES,
     SECRET,
     SECRET_ALSO,
     SECRET_ALSO_FILE,
     SECRET_FILE,
-    TOKEN,
     TOKENS,
     read_token,
     spool_directory,
 )
-from booksan.cluster.places import make_private, write_private
+from booksan.cluster.paths import check_free, make_private
 from booksan.cluster.processes import supervisor_of
 from booksan.cluster.registry import election_of, gateways_of
-from booksan.cluster.unfinished import Unfinished, unfinished_clients
-from booksan.cluster.versions import check_versions, some
 from booksan.errors import UsageError
-from booksan.supervisor.config import (
-    ElectionConfig,
-    HostConfig,
-    Peer,
-    Revival,
-    WorkerSpec,
-    write_config,
-)
-from booksan.supervisor.handle import with_package
-from booksan.supervisor.revive import STOPPED_FILE
-from booksan.supervisor.status import STATUS_FILE
-from booksan.topology.members import Member, as_it_runs
-from booksan.topology.model import Address, HostPlan, ShardName, Topology
-from booksan.transport import check_address, masked
+from booksan.gateway.config import ADDRESS_FILE, GatewayConfig, write_gateway_config
+from booksan.host.config import ElectionConfig, HostConfig, Peer, Revival, WorkerSpec, write_config
+from booksan.host.handle import with_package
+from booksan.host.status import STATUS_FILE
+from booksan.membership.names import is_numeric
+from booksan.membership.revive import STOPPED_FILE
+from booksan.shards import ShardId
+from booksan.state.readers import Unfinished, unfinished_clients
+from booksan.topology.model import Address, HostPlan, Member, Topology, as_it_runs
+from booksan.transport import QUEUES_VARIABLE, check_address, masked
 from booksan.transport.rabbitmq_address import EXAMPLE, is_loopback, parse_broker_address
-from booksan.transport.spool_files import queue_files, try_lock
+from booksan.transport.spool_consumer import queue_files, try_lock
+from booksan_common.files import OPERATOR_TOKEN, TOKEN, write_private
+
+# Versions of data sets: runs are finished by the one that they were begun with.
+
+
+def check_versions(data_dir: Path, unfinished: Sequence[Unfinished]) -> None:
+    """Refuses before a worker would fail runs of another version, from which nothing heals them.
+
+    What is computed is only kept and read, so it needs no data set.
+    """
+    begun: dict[tuple[str, int], set[str]] = {}
+    for one in unfinished:
+        if one.spec is not None and not one.computed:
+            begun.setdefault((one.spec.dataset, one.spec.version), set()).add(one.client)
+    for (dataset, version), clients in sorted(begun.items()):
+        lack = _what_is_lacking(dataset, version)
+        if lack is not None:
+            raise UsageError(
+                f"{data_dir} has unfinished clients ({some(sorted(clients))}) that were begun with "
+                f"version {version} of {dataset}, and {lack} until they are done or cancelled, or "
+                "name another --data-dir"
+            )
+
+
+def _what_is_lacking(dataset: str, version: int) -> str | None:
+    # Loads polars, which a host without such clients does not need to wait for.
+    from booksan.datasets import dataset_named
+
+    try:
+        known = dataset_named(dataset).version
+    except UsageError as error:
+        return f"it cannot be used here ({error}); start the host with the package that brings it"
+    if known == version:
+        return None
+    return f"this booksan has version {known}; start the host with the booksan that had it"
+
+
+def some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more
+
+
+# A data directory made ready: what the supervisor, the workers and the gateway read there.
 
 GATEWAY = WorkerSpec("gateway", 0, entry="booksan.gateway.main:run")
 
@@ -61,7 +95,7 @@ _ONE_THREAD = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
 class HostSetup:
     topology: Topology
     name: str
-    shards: tuple[ShardName, ...]
+    shards: tuple[ShardId, ...]
     data_dir: Path
     #: Where the gateway listens; None for a host without one.
     listen: Address | None
@@ -69,7 +103,7 @@ class HostSetup:
     #: The address, with credentials if there are any.
     queues: str
     #: Data directories of the other hosts, by name, if this one can start them again.
-    neighbours: Mapping[str, Path] = field(default_factory=dict)
+    peers: Mapping[str, Path] = field(default_factory=dict)
     #: How the others are brought back, if this one leads.
     revival: Revival = Revival.PROCESS
     #: A secret that is accepted beside the other, which signs.
@@ -77,6 +111,8 @@ class HostSetup:
     #: The hosts that were started on this machine, this one among them, if they find each other
     #: there; None for hosts that know each other by the topology alone.
     members: Mapping[str, Member] | None = None
+    #: What to do if a port is taken.
+    other_ports: str = "stop that, or choose another port for the gateway with --port"
 
     def __repr__(self) -> str:
         return f"HostSetup({self.name!r}, {self.data_dir})"
@@ -88,19 +124,28 @@ def prepare(setup: HostSetup) -> None:
     _check_broker_user(setup.queues)
     _check_directory(setup.data_dir)
     make_private(setup.data_dir)
-    _check_unused(setup.data_dir)
+    check_unused(setup.data_dir)
     unfinished = unfinished_clients(setup.data_dir)
     _check_shards(setup, unfinished)
     check_versions(setup.data_dir, unfinished)
-    _keep_secret(setup, unfinished)
-    _keep_queues(setup, unfinished)
+    _check_secret(setup, unfinished)
+    _check_same_queues(setup, unfinished)
     _check_queues(setup)
+    write_files(setup)
+
+
+def write_files(setup: HostSetup) -> None:
+    """All that the supervisor, the workers and the gateway of a host read when they start."""
+    _write_secrets(setup)
+    write_private(setup.data_dir / QUEUES_FILE, f"{masked(setup.queues)}\n".encode())
     workers = [WorkerSpec(shard.stage, shard.shard) for shard in setup.shards]
     if setup.listen is not None:
         _write_gateway(setup, setup.listen)
-        workers.append(GATEWAY)
-    # What tells that an earlier life ended for good would keep this one from being revived.
-    for name in (STATUS_FILE, STOPPED_FILE):
+        # It takes the longest to load, so it goes first.
+        workers.insert(0, GATEWAY)
+    # What tells of an earlier life: that it ended for good would keep this one from being revived,
+    # and another program may have its port by now.
+    for name in (STATUS_FILE, STOPPED_FILE, ADDRESS_FILE):
         (setup.data_dir / name).unlink(missing_ok=True)
     write_config(
         setup.data_dir, HostConfig(tuple(workers), election=_election(setup), name=setup.name)
@@ -140,7 +185,7 @@ def _revivable(setup: HostSetup, others: list[HostPlan]) -> dict[str, str]:
     if setup.revival is Revival.DOCKER:
         # A host in a container is a service of its own name.
         return {host.name: host.name for host in others}
-    return {name: str(data_dir) for name, data_dir in setup.neighbours.items()}
+    return {name: str(data_dir) for name, data_dir in setup.peers.items()}
 
 
 def host_environment(env: Mapping[str, str], queues: str) -> dict[str, str]:
@@ -149,11 +194,7 @@ def host_environment(env: Mapping[str, str], queues: str) -> dict[str, str]:
     files = {f"{TOKEN}_FILE", f"{OPERATOR_TOKEN}_FILE"}
     files |= {SECRET, SECRET_FILE, SECRET_ALSO, SECRET_ALSO_FILE}
     rest = {name: value for name, value in env.items() if name not in files}
-    return with_package({**rest, **_ONE_THREAD, **tokens, QUEUES: queues})
-
-
-def supervisor_command(data_dir: Path) -> list[str]:
-    return [sys.executable, "-P", "-m", "booksan.supervisor", str(data_dir)]
+    return with_package({**rest, **_ONE_THREAD, **tokens, QUEUES_VARIABLE: queues})
 
 
 def _check_broker_user(queues: str) -> None:
@@ -167,7 +208,7 @@ def _check_broker_user(queues: str) -> None:
     if (broker.user, broker.password) == ("guest", "guest") and not is_loopback(broker.host):
         raise UsageError(
             f"the broker {broker} is on another machine, and guest with the password guest is no "
-            f"user for that; make one, and name it in {QUEUES}: {EXAMPLE}"
+            f"user for that; make one, and name it in {QUEUES_VARIABLE}: {EXAMPLE}"
         )
 
 
@@ -203,14 +244,29 @@ def _check_owner(data_dir: Path) -> None:
         )
 
 
-def _check_unused(data_dir: Path) -> None:
+def check_unused(data_dir: Path) -> None:
     """What a running host reads when it restarts its gateway is left alone."""
     holder = supervisor_of(data_dir)
     if holder is not None:
         raise UsageError(
-            f"{data_dir} is in use by another host, process {holder.pid}; stop it, or name "
-            "another directory with --data-dir"
+            f"{data_dir} is in use by another host, process {holder.pid}; use that one, stop it, "
+            "or name another directory with --data-dir"
         )
+
+
+def check_ports(setup: HostSetup) -> None:
+    """Found out here, where a person sees it, and not by a worker later."""
+    election = _election(setup)
+    if election is not None and is_numeric(election.listen[0]):
+        check_free(
+            setup.data_dir,
+            Address(*election.listen),
+            socket.SOCK_DGRAM,
+            f"it is the address of the host {setup.name} in {setup.topology.name}; "
+            "stop that, or change it there",
+        )
+    if setup.listen is not None and setup.listen.port:
+        check_free(setup.data_dir, setup.listen, socket.SOCK_STREAM, setup.other_ports)
 
 
 def _check_shards(setup: HostSetup, unfinished: list[Unfinished]) -> None:
@@ -226,8 +282,8 @@ def _check_shards(setup: HostSetup, unfinished: list[Unfinished]) -> None:
         )
 
 
-def _keep_secret(setup: HostSetup, unfinished: list[Unfinished]) -> None:
-    path, also = setup.data_dir / tickets.SECRET_FILE, setup.data_dir / tickets.SECRET_ALSO_FILE
+def _check_secret(setup: HostSetup, unfinished: list[Unfinished]) -> None:
+    path = setup.data_dir / tickets.SECRET_FILE
     known = path.read_bytes() if path.exists() else None
     if known not in (None, setup.secret, setup.also) and unfinished:
         clients = sorted({one.client for one in unfinished})
@@ -236,11 +292,16 @@ def _keep_secret(setup: HostSetup, unfinished: list[Unfinished]) -> None:
             "signed with another secret; start the host with that one (--secret-file), or to "
             f"change it, name it by {SECRET_ALSO_FILE} for a while"
         )
+
+
+def _write_secrets(setup: HostSetup) -> None:
+    also = setup.data_dir / tickets.SECRET_ALSO_FILE
     if setup.also is None:
         also.unlink(missing_ok=True)
     else:
         write_private(also, setup.also)
-    if known != setup.secret:
+    path = setup.data_dir / tickets.SECRET_FILE
+    if not path.exists() or path.read_bytes() != setup.secret:
         write_private(path, setup.secret)
 
 
@@ -252,7 +313,7 @@ def known_queues(data_dir: Path) -> str | None:
         return None
 
 
-def _keep_queues(setup: HostSetup, unfinished: list[Unfinished]) -> None:
+def _check_same_queues(setup: HostSetup, unfinished: list[Unfinished]) -> None:
     """What is on its way to unfinished clients lies in the queues that they began with."""
     address = masked(setup.queues)
     known = known_queues(setup.data_dir)
@@ -263,7 +324,6 @@ def _keep_queues(setup: HostSetup, unfinished: list[Unfinished]) -> None:
             f"start the host with those queues instead of {address}, or remove "
             f"{setup.data_dir / QUEUES_FILE} if they are the same"
         )
-    write_private(setup.data_dir / QUEUES_FILE, f"{address}\n".encode())
 
 
 def _place_of(address: str) -> tuple[str, ...]:
@@ -300,14 +360,15 @@ def _is_taken(lock: Path) -> bool:
 
 def _reached(setup: HostSetup, listen: Address) -> str:
     """Where the other gateways reach this one; empty if that is not known before it listens."""
-    if setup.name in setup.topology.hosts:
-        return str(setup.topology.hosts[setup.name].gateway)
-    return str(listen) if listen.port and setup.members is not None else ""
+    if not listen.port:
+        return ""
+    if setup.members is not None:
+        return str(setup.members[setup.name].plan.gateway)
+    plan = setup.topology.hosts.get(setup.name)
+    return str(plan.gateway) if plan is not None else ""
 
 
 def _write_gateway(setup: HostSetup, listen: Address) -> None:
-    from booksan.gateway.config import GatewayConfig, write_gateway_config
-
     topology = setup.topology
     config = GatewayConfig(
         host=setup.name,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import psutil
 
-from booksan.supervisor.locks import supervisor_pid
-from booksan_client.interrupts import heeded
+from booksan.host.status import supervisor_pid
+from booksan_common.commands import heeded
 
 #: The variable by which the processes of a cluster are known to be of its directory.
 MARK = "BOOKSAN_CLUSTER"

@@ -5,33 +5,38 @@ files; their supervisors notice it. It keeps its number and its ports, so that w
 finds it again. Everything here happens under one lock.
 """
 
+import http.client
 import json
 import socket
+import ssl
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from booksan.cluster.ports import why_taken
+from booksan.cluster.paths import HostRecord, why_taken
 from booksan.cluster.processes import supervisor_of
-from booksan.cluster.unfinished import unfinished_clients
 from booksan.errors import UsageError
-from booksan.files import write_atomically
 from booksan.gateway.config import GATEWAY_FILE, read_gateway_config, write_gateway_config
-from booksan.supervisor.config import (
-    HOST_FILE,
-    ElectionConfig,
-    Peer,
-    Revival,
-    read_config,
-    write_config,
+from booksan.host.config import HOST_FILE, ElectionConfig, Peer, Revival, read_config, write_config
+from booksan.host.logs import LOGS, SUPERVISOR_LOG, last_line
+from booksan.host.status import HostState, read_status
+from booksan.membership.revive import STOPPED_FILE
+from booksan.shards import ShardId
+from booksan.state.readers import unfinished_clients
+from booksan.topology.model import (
+    Address,
+    HostPlan,
+    Member,
+    Topology,
+    all_hosts,
+    as_it_runs,
+    stages_of,
 )
-from booksan.supervisor.revive import STOPPED_FILE
-from booksan.supervisor.states import HostState
-from booksan.supervisor.status import read_status
-from booksan.topology.members import Member, as_it_runs, company, stages_of
-from booksan.topology.model import Address, HostPlan, ShardName, Topology
+from booksan_client.wire import AUTHORITY, connection_to
+from booksan_common.errors import BooksanError
+from booksan_common.files import write_atomically
 
 #: In what the hosts of a topology share.
 MEMBERS = "members"
@@ -39,6 +44,14 @@ MEMBERS = "members"
 
 def read_members(shared: Path) -> dict[str, Member]:
     return {path.stem: _read(path) for path in sorted((shared / MEMBERS).glob("*.json"))}
+
+
+def running_members(shared: Path) -> dict[str, Member]:
+    """Those of which nobody has said that they are to end; none if not one of them lives."""
+    members = read_members(shared)
+    if not any(supervisor_of(one.data_dir) for one in members.values()):
+        return {}
+    return {name: one for name, one in members.items() if not _ended(one)}
 
 
 def write_member(shared: Path, member: Member) -> None:
@@ -52,7 +65,7 @@ def plan_of(
     topology: Topology,
     known: Mapping[str, Member],
     name: str,
-    shards: Collection[ShardName],
+    shards: Collection[ShardId],
     listen: Address | None,
 ) -> HostPlan:
     """Where the host is to be found: as in the topology, or as before, or at free ports."""
@@ -98,7 +111,7 @@ def take_over(shared: Path, known: Mapping[str, Member], mine: Member) -> None:
 def election_of(topology: Topology, members: Mapping[str, Member], name: str) -> ElectionConfig:
     """`members`: all that are there, this one among them."""
     mine, present = members[name], _present(members, name)
-    plans = company(topology, present)
+    plans = all_hosts(topology, present)
     others = [plan for plan in plans.values() if plan.name != name]
     by_process = mine.revival is Revival.PROCESS
     return ElectionConfig(
@@ -117,7 +130,7 @@ def election_of(topology: Topology, members: Mapping[str, Member], name: str) ->
 
 def gateways_of(topology: Topology, members: Mapping[str, Member], name: str) -> dict[str, str]:
     """The gateways of all other hosts that are there."""
-    plans = company(topology, _present(members, name))
+    plans = all_hosts(topology, _present(members, name))
     without = {one.name for one in members.values() if not one.gateway}
     return {plan.name: plan.url for plan in plans.values() if plan.name not in without | {name}}
 
@@ -210,4 +223,87 @@ def _plan(found: dict[str, Any]) -> HostPlan:
     address, gateway, listen = (
         Address(str(found[key][0]), int(found[key][1])) for key in ("address", "gateway", "listen")
     )
-    return HostPlan(str(found["name"]), int(found["id"]), address, gateway, listen, stages)
+    tls = bool(found.get("tls"))
+    return HostPlan(str(found["name"]), int(found["id"]), address, gateway, listen, stages, tls)
+
+
+# Whether a host is at work: its supervisor reports running, its gateway answers.
+
+#: Seconds for one question to a gateway.
+_ASK_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Starting:
+    """A host that was started, and where in the log its output begins."""
+
+    name: str
+    record: HostRecord
+    log_offset: int
+
+
+def waits_for(host: Starting) -> str | None:
+    """What the host still lacks, None when it is at work; BooksanError when it has failed."""
+    data_dir = Path(host.record.data_dir)
+    # A leader may have been quicker to start it: then the process that was started here has ended.
+    process = host.record.supervisor()
+    pids = [one.pid for one in (host.record.process, process) if one is not None]
+    status = read_status(data_dir)
+    mine = status if status is not None and status.pid in pids else None
+    if mine is not None and mine.error:
+        raise BooksanError(f"host {host.name} cannot start: {mine.error} (see {data_dir / LOGS})")
+    if process is None:
+        words = last_line(data_dir / LOGS / SUPERVISOR_LOG, host.log_offset)
+        raise BooksanError(f"host {host.name} ended: {words} (see {data_dir / LOGS})")
+    if mine is None or mine.state is not HostState.RUNNING:
+        return "its supervisor has not started all workers"
+    # The gateway knows best what is lacking, if it is not a worker that has not come so far yet.
+    lacks = ask_gateway(host.record.gateway, host.name)
+    return lacks or (None if mine.ready else "not all of its workers are at work")
+
+
+class Health(NamedTuple):
+    """What a gateway says of itself."""
+
+    host: str
+    status: str
+    #: Its own clock, if it tells.
+    date: str | None
+
+    @property
+    def is_good(self) -> bool:
+        return self.status == "ok"
+
+
+def ask_health(url: str) -> Health:
+    """Raises an OSError, an HTTPException or a ValueError if no gateway answers."""
+    try:
+        connection = connection_to(url, _ASK_SECONDS)
+    except BooksanError as error:
+        raise UsageError(str(error)) from None
+    try:
+        connection.request("GET", "/v1/health")
+        answer = connection.getresponse()
+        found = json.loads(answer.read(65536))
+    finally:
+        connection.close()
+    if not isinstance(found, dict) or "host" not in found or "status" not in found:
+        raise ValueError("it does not speak like a gateway")
+    return Health(str(found["host"]), str(found["status"]), answer.headers.get("Date"))
+
+
+def ask_gateway(url: str, name: str) -> str | None:
+    """Why the gateway of a host does not serve; None if it does."""
+    try:
+        found = ask_health(url)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return f"its gateway {url} does not answer: {error}{_advice(error)}"
+    if found.host != name:
+        return f"{url} is answered by something else than its gateway"
+    return None if found.is_good else f"its gateway {url} says: {found.status}"
+
+
+def _advice(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"; name the authority that signed its certificate by {AUTHORITY}"
+    return ""

@@ -1,49 +1,142 @@
-"""`booksan cluster up`: all hosts of a topology as background processes of this machine."""
+"""`booksan cluster up` and `down`: all hosts of a topology as background processes."""
 
 import os
 import secrets
-import socket
+import shutil
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from booksan.broker.node import end_leftovers
 from booksan.cluster import broker
 from booksan.cluster.credentials import (
-    OPERATOR_TOKEN,
     queues_address,
     read_secret,
     read_secret_also,
     read_token,
     with_prefix,
 )
-from booksan.cluster.down import stop_hosts
-from booksan.cluster.health import Starting, waits_for
-from booksan.cluster.places import locked, make_private, write_private
-from booksan.cluster.ports import all_free, any_ports, ports_from, ports_of, why_taken
-from booksan.cluster.prepare import (
-    HostSetup,
-    host_environment,
-    prepare,
-    supervisor_command,
-)
-from booksan.cluster.processes import MARK, spawn, uninterrupted
-from booksan.cluster.record import (
+from booksan.cluster.paths import (
     BrokerRecord,
     ClusterRecord,
     HostRecord,
+    all_free,
+    any_ports,
+    locked,
+    make_private,
+    ports_from,
+    ports_of,
     read_record,
     write_record,
 )
-from booksan.cluster.unfinished import unfinished_clients
-from booksan.cluster.versions import some
+from booksan.cluster.prepare import (
+    HostSetup,
+    check_ports,
+    host_environment,
+    prepare,
+    some,
+)
+from booksan.cluster.processes import MARK, marked, send, spawn, uninterrupted, wait_gone
+from booksan.cluster.registry import Starting, waits_for
 from booksan.errors import BooksanError, UsageError
-from booksan.files import room_in
-from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG, size
+from booksan.host.handle import supervisor_command
+from booksan.host.logs import LOGS, SUPERVISOR_LOG, size
+from booksan.host.status import GENERATION_TIMEOUT, workers_alive
+from booksan.membership.revive import STOPPED_FILE, revival_under_way
+from booksan.state.readers import unfinished_clients
 from booksan.tickets import load_secret
 from booksan.topology.model import HostPlan, Topology
-from booksan.transport.address import masked
+from booksan.transport import masked
+from booksan_common.files import OPERATOR_TOKEN, room_in, write_private
+
+# `booksan cluster down`: nothing of the cluster survives; its data does unless it is wiped.
+
+#: Seconds from SIGTERM to SIGKILL: more than a supervisor gives its workers.
+DRAIN_SECONDS = 10.0
+#: Seconds that a revival may take to have killed the old tree and started the new one.
+REVIVAL_SECONDS = 2 * GENERATION_TIMEOUT
+
+
+def stop_hosts(hosts: Iterable[HostRecord]) -> None:
+    """All at once drain; what is left after a while is killed, workers with their supervisor."""
+    hosts = list(hosts)
+    for host in hosts:
+        _forbid_revival(Path(host.data_dir))
+    for host in hosts:
+        _wait_for_revival(Path(host.data_dir))
+    alive = [process for host in hosts if (process := host.supervisor())]
+    for process in alive:
+        send(process, signal.SIGTERM)
+        # A stopped one hears nothing else.
+        send(process, signal.SIGCONT)
+    late = wait_gone(alive, DRAIN_SECONDS)
+    for process in late:
+        send(process, signal.SIGKILL)
+    stuck = wait_gone(late, GENERATION_TIMEOUT)
+    if stuck:
+        pids = ", ".join(str(process.pid) for process in stuck)
+        raise BooksanError(f"the supervisors {pids} were killed and have not ended; look at them")
+    for host in hosts:
+        _wait_for_workers(Path(host.data_dir))
+        host.process = None
+
+
+def _forbid_revival(data_dir: Path) -> None:
+    """A leader that has not heard yet that all are stopped must not start one again."""
+    if data_dir.is_dir():
+        (data_dir / STOPPED_FILE).touch()
+
+
+def _wait_for_revival(data_dir: Path) -> None:
+    """One that began before it was forbidden may be about to start a supervisor."""
+    deadline = time.monotonic() + REVIVAL_SECONDS
+    while revival_under_way(data_dir) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _wait_for_workers(data_dir: Path) -> None:
+    deadline = time.monotonic() + GENERATION_TIMEOUT
+    while data_dir.is_dir() and workers_alive(data_dir):
+        if time.monotonic() > deadline:
+            raise BooksanError(f"workers in {data_dir} have not ended, though they were killed")
+        time.sleep(0.02)
+
+
+def down(directory: Path, *, wipe: bool) -> bool:
+    """False if there is no cluster."""
+    if not directory.is_dir():
+        return False
+    with locked(directory):
+        record = read_record(directory)
+        if record is not None:
+            stop_hosts(record.hosts.values())
+            if record.broker is not None:
+                broker.stop_broker(record.broker)
+            write_record(directory, record)
+        strays = _end_strays(directory)
+        if record is None and not strays:
+            return False
+        if wipe:
+            shutil.rmtree(directory)
+    return True
+
+
+def _end_strays(directory: Path) -> bool:
+    """What an `up` started that was killed before it could write it down."""
+    strays = marked(directory)
+    for process in strays:
+        send(process, signal.SIGTERM)
+    for process in wait_gone(strays, DRAIN_SECONDS):
+        send(process, signal.SIGKILL)
+    wait_gone(strays, GENERATION_TIMEOUT)
+    end_leftovers(directory / "broker")
+    return bool(strays)
+
+
+# `booksan cluster up`: all hosts of a topology as background processes of this machine.
 
 OPERATOR_TOKEN_FILE = "operator-token"
 _DEFAULT_BROKER_PORT = 5672
@@ -61,9 +154,17 @@ class UpOptions:
 class Start:
     """One `up` of one cluster, under its lock."""
 
-    def __init__(self, directory: Path, topology: Topology, options: UpOptions) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        topology: Topology,
+        options: UpOptions,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`progress` hears what is being started."""
         self.directory = directory
         self.options = options
+        self.progress = progress
         known = read_record(directory)
         self.running = (
             {name: one.supervisor() for name, one in known.hosts.items()} if known else {}
@@ -137,6 +238,7 @@ class Start:
         if place is None or broker.keeper_of(place):
             return
         self.started_broker = True
+        self.progress("starts the broker")
         broker.start_broker(place, self.environment, self.options.wait)
         write_record(self.directory, self.record)
 
@@ -146,12 +248,14 @@ class Start:
         self._check_queues()
         missing = [host for host in self.topology.hosts.values() if not self.running.get(host.name)]
         setups = [self._setup(host, queues) for host in missing]
-        for host, setup in zip(missing, setups, strict=True):
-            _check_ports(host)
+        for setup in setups:
+            check_ports(setup)
             prepare(setup)
         write_record(self.directory, self.record)
         given = {**self.environment, OPERATOR_TOKEN: self._operator_token()}
         env = host_environment(given, queues)
+        if setups:
+            self.progress(f"starts {', '.join(setup.name for setup in setups)}")
         for setup in setups:
             self._start_host(setup, env)
 
@@ -169,7 +273,7 @@ class Start:
     def _setup(self, host: HostPlan, queues: str) -> HostSetup:
         secret = read_secret(os.environ, None) or load_secret(self.directory)
         data_dir = Path(self.record.hosts[host.name].data_dir)
-        neighbours = {
+        peers = {
             name: Path(other.data_dir)
             for name, other in self.record.hosts.items()
             if name != host.name
@@ -182,8 +286,9 @@ class Start:
             host.listen,
             secret,
             queues,
-            neighbours,
+            peers,
             also=read_secret_also(os.environ),
+            other_ports="stop that, or start the cluster with --any-ports",
         )
 
     def _queues(self) -> str:
@@ -234,21 +339,22 @@ class Start:
 
 
 def up(
-    directory: Path, topology: Topology, options: UpOptions, say: Callable[[str], None]
-) -> ClusterRecord:
+    directory: Path, topology: Topology, options: UpOptions, progress: Callable[[str], None]
+) -> tuple[ClusterRecord, str]:
+    """The cluster, all of it at work, and what was done for that, in words."""
     with room_in(directory):
         make_private(directory)
     with room_in(directory), locked(directory):
-        start = Start(directory, topology, options)
+        start = Start(directory, topology, options, progress)
         before = [name for name, process in start.running.items() if process]
         started = start.run()
         if not started:
-            say(f"the cluster {topology.name} runs already")
+            done = "runs already"
         elif before:
-            say(f"started {', '.join(started)}; {', '.join(before)} ran already")
+            done = f"is ready: started {', '.join(started)}; {', '.join(before)} ran already"
         else:
-            say(f"the cluster {topology.name} runs: {', '.join(started)}")
-        return start.record
+            done = f"is ready: {', '.join(started)}"
+        return start.record, done
 
 
 def _check_same(
@@ -277,17 +383,6 @@ def _check_left_out(known: ClusterRecord, topology: Topology) -> None:
                 f"{topology.name} has no host {name} any more, but unfinished clients "
                 f"({some(clients)}) need its shards in {host.data_dir}; start the cluster with it "
                 "until they are done or cancelled"
-            )
-
-
-def _check_ports(host: HostPlan) -> None:
-    wanted = ((host.address, socket.SOCK_DGRAM), (host.listen, socket.SOCK_STREAM))
-    for address, kind in wanted:
-        why = why_taken(address, kind)
-        if why is not None:
-            raise UsageError(
-                f"host {host.name} cannot use {address}: {why}; stop what uses it, or start the "
-                "cluster with --any-ports"
             )
 
 

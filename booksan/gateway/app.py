@@ -1,30 +1,45 @@
-"""The paths of the gateway: those of runs, and those about the service itself."""
+"""The paths of the gateway: those of runs, those about the service itself, and its health."""
 
 import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
 
 import booksan
+from booksan.answers import Format
+from booksan.datasets import describe
 from booksan.errors import BooksanError
-from booksan.gateway.describe import describe
+from booksan.gateway import results, status
+from booksan.gateway.clients import no_dataset, read_object, read_wanted
 from booksan.gateway.errors import Problem, problem_of
-from booksan.gateway.finding import HOME_PATH
+from booksan.gateway.homes import HOME_PATH, Snapshot, home_of
 from booksan.gateway.openapi import document
-from booksan.gateway.parameters import client_of, query_of
-from booksan.gateway.progress import local_progress
-from booksan.gateway.runs import Runs
-from booksan.gateway.service import Elsewhere, Service, json_answer
-from booksan.gateway.status import state_of
+from booksan.gateway.progress import local_progress, stages_of, stalled_of, whole_progress
+from booksan.gateway.results import (
+    MAX_NUMBER,
+    PAGE,
+    client_of,
+    flag_of,
+    format_of,
+    name_of,
+    number_of,
+    page_of,
+    query_of,
+    wait_of,
+)
+from booksan.gateway.service import Elsewhere, HomeRequest, Service, json_answer
+from booksan.gateway.status import state_of, status_of
+from booksan.home.view import HomeView
 from booksan.spec import HOME
 
-Handler = Callable[[Request], Awaitable[Response]]
+# Whether clients can be served here: the queues, the disk, and the homes of all clients.
 
+OK = "ok"
 #: Bytes that must be free on the disk for the gateway to call itself healthy.
 FREE_BYTES = 16 * 1024 * 1024
 #: Seconds in which another gateway must say that it has a home: whoever asks for health waits.
@@ -33,37 +48,32 @@ HOME_SECONDS = 2.0
 HEALTH_SECONDS = 1.0
 
 
-class About:
-    """What the service tells of itself, of its data sets, and of all clients together."""
-
+class Health:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._document = document(service.config)
-        self._health: tuple[float, dict[str, Any]] = (0.0, {})
+        self._found: tuple[float, dict[str, Any]] = (0.0, {})
         self._looking = asyncio.Lock()
 
-    async def health(self, request: Request) -> Response:
-        # One look for all who ask: when the broker is silent a look takes long, and whoever asks
-        # about a run needs the threads.
+    async def shared(self) -> dict[str, Any]:
+        """One look for all who ask: when the broker is silent a look takes long, and whoever asks
+        about a run needs the threads."""
         async with self._looking:
-            moment, found = self._health
+            moment, found = self._found
             if not found or time.monotonic() - moment > HEALTH_SECONDS:
-                found = await self._find_health()
-                self._health = (time.monotonic(), found)
-        host = self._service.config.host
-        body = {**found, "host": host, "version": booksan.__version__}
-        return json_answer(body, 200 if found["status"] == "ok" else 503)
+                found = await self.snapshot()
+                self._found = (time.monotonic(), found)
+        return found
 
-    async def _find_health(self) -> dict[str, Any]:
-        status = await self._service.homes.run(self._look_at_health)
-        away = await self._homes_away() if status == "ok" else []
+    async def snapshot(self) -> dict[str, Any]:
+        status = await self._service.homes.run(self._look_here)
+        away = await self._homes_away() if status == OK else []
         return {"status": "home_away", "away": away} if away else {"status": status}
 
     async def _homes_away(self) -> list[str]:
         """The homes of clients that cannot be reached from here."""
         homes = {shard: url for shard, url in self._service.config.homes.items() if url}
         urls = sorted(set(homes.values()))
-        ask = self._service.neighbours.word_of
+        ask = self._service.peers.word_of
         words = await asyncio.gather(
             *(ask(url, "/internal/v1/homes", HOME_SECONDS) for url in urls)
         )
@@ -72,13 +82,189 @@ class About:
             f"{HOME}.{shard}" for shard, url in sorted(homes.items()) if shard not in there[url]
         ]
 
-    def _look_at_health(self) -> str:
+    def _look_here(self) -> str:
         try:
             self._service.queues.gateway().transport.depth("results.0")
         except BooksanError as error:
             return problem_of(error).code
         disk = os.statvfs(self._service.data_dir)
-        return "ok" if disk.f_bavail * disk.f_frsize >= FREE_BYTES else "no_space"
+        return OK if disk.f_bavail * disk.f_frsize >= FREE_BYTES else "no_space"
+
+
+def words_of(found: dict[str, Any]) -> str:
+    """Why it is not well, for a person."""
+    if found["status"] == "home_away":
+        return f"{', '.join(found['away'])} cannot be reached; start the host that runs it"
+    return {"no_space": "no space left on its disk"}.get(
+        found["status"], f"its queues cannot be reached ({found['status']})"
+    )
+
+
+# The paths of one client's run.
+
+T = TypeVar("T")
+
+
+class Runs:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def create(self, request: Request) -> Response:
+        service = self._service
+        caller = service.access.caller(request)
+        caller.check_secret()
+        body = await service.body(request)
+        caller.check_body(body)
+        wanted = read_wanted(body, service.datasets)
+        shard = await home_of(service.homes, service.peers, caller, wanted.client)
+        url = service.homes.url(shard)
+        if url and not caller.gateway:
+            raise Elsewhere(await service.peers.forward(request, caller, wanted.client, url, body))
+        snapshot, begun = await service.clients.create(caller, wanted, shard)
+        return json_answer(status_of(snapshot), 201 if begun else 200)
+
+    async def status(self, request: Request) -> Response:
+        query = query_of(request, ("stages", "wait", "seen"))
+        stages, wait = flag_of(query, "stages"), wait_of(query)
+        place = await self._service.place(request, operator_may=True)
+        snapshot = await self._service.snapshot(place, operator_may=True)
+        status = status_of(snapshot)
+        if wait and status["version"] == query.get("seen"):
+            watcher = self._service.watcher(place)
+            snapshot, status = await watcher.news(query["seen"], wait, _connected(request))
+        if stages:
+            status |= await self._stages(place, snapshot)
+        return json_answer(status)
+
+    async def events(self, request: Request) -> Response:
+        query_of(request, ())
+        place = await self._service.place(request, operator_may=True)
+        await self._service.snapshot(place, operator_may=True)
+        return status.response(self._service.watcher(place), self._service.stopping)
+
+    async def results(self, request: Request) -> Response:
+        query = query_of(request, ("format", "offset", "limit"))
+        form, page = format_of(query, (PAGE, *Format)), page_of(query)
+        name, place = name_of(request, "query"), self._service.data_dir
+        if form == PAGE:
+            return json_answer(
+                await self._read(request, lambda view: results.answer_page(view, name, page))
+            )
+        made = await self._read(
+            request, lambda view: results.answer_file(view, name, Format(form), place)
+        )
+        return results.send(self._service.homes, made)
+
+    async def rejected(self, request: Request) -> Response:
+        query = query_of(request, ("format", "source", "offset", "limit"))
+        form, page = format_of(query, (PAGE, Format.CSV)), page_of(query)
+        source, place = query.get("source"), self._service.data_dir
+        if form == PAGE:
+            return json_answer(
+                await self._read(request, lambda view: results.rejected_page(view, source, page))
+            )
+        made = await self._read(request, lambda view: results.rejected_file(view, source, place))
+        return results.send(self._service.homes, made)
+
+    async def acknowledge(self, request: Request) -> Response:
+        query_of(request, ())
+        place = await self._service.place(request)
+        snapshot = await self._still_there(place)
+        if isinstance(snapshot, Response):
+            return snapshot
+        if not snapshot.over:
+            text = f"the run of {place.client} is not done; wait for it, or cancel it"
+            raise Problem(409, "not_complete", text)
+        return json_answer(
+            {"how": await self._service.clients.release(snapshot, place.shard, "done")}
+        )
+
+    async def cancel(self, request: Request) -> Response:
+        query_of(request, ())
+        place = await self._service.place(request, operator_may=True)
+        snapshot = await self._still_there(place, operator_may=True)
+        if isinstance(snapshot, Response):
+            return snapshot
+        how = await self._service.clients.release(snapshot, place.shard, "cancelled")
+        return json_answer({"how": how})
+
+    async def put(self, request: Request) -> Response:
+        caller = self._service.access.caller(request)
+        caller.check_secret()
+        client, source = client_of(request), name_of(request, "source")
+        number = number_of("the number of the batch", request.path_params["n"])
+        batches = self._service.batches
+        spec = await batches.admit(request, caller, client, source)
+        receipt = await batches.put(request, spec, source, number)
+        return json_answer({"rows": receipt.rows, "rejected": receipt.rejected})
+
+    async def end(self, request: Request) -> Response:
+        caller = self._service.access.caller(request)
+        caller.check_secret()
+        client, source = client_of(request), name_of(request, "source")
+        batches = self._service.batches
+        spec = await batches.admit(request, caller, client, source)
+        body = read_object(await self._service.body(request), {"batches": int}, ("batches",))
+        if not 0 <= body["batches"] <= MAX_NUMBER:
+            raise Problem(422, "unusable", f"batches must be from 0 to {MAX_NUMBER}")
+        await batches.end(spec, source, body["batches"])
+        return json_answer({})
+
+    async def _read(self, request: Request, work: Callable[[HomeView], T]) -> T:
+        place = await self._service.place(request, operator_may=True)
+        await self._service.snapshot(place, operator_may=True)
+        return await self._service.homes.read(place.client, place.shard, work)
+
+    async def _still_there(
+        self, place: HomeRequest, *, operator_may: bool = False
+    ) -> Snapshot | Response:
+        """What the home says; of a run that has ended already, the answer that says how."""
+        try:
+            return await self._service.snapshot(place, operator_may=operator_may)
+        except Problem as problem:
+            if problem.code != "gone":
+                raise
+            return json_answer({"how": problem.more["how"]})
+
+    async def _stages(self, place: HomeRequest, snapshot: Snapshot) -> dict[str, Any]:
+        service = self._service
+        found = await whole_progress(service.homes, service.peers, place.client)
+        more: dict[str, Any] = {
+            "stages": stages_of(snapshot.status.spec, found.streams),
+            "stalled": stalled_of(found, over=snapshot.over, now=service.homes.clock.now()),
+            "resend": {} if snapshot.over else await service.batches.resend(found, snapshot.status),
+        }
+        if found.missing_hosts:
+            more["missing_hosts"] = list(found.missing_hosts)
+        if snapshot.failed is None and found.failures:
+            more |= {"state": "failed", "failed": found.failures[0]}
+        return more
+
+
+def _connected(request: Request) -> Callable[[], Awaitable[bool]]:
+    async def connected() -> bool:
+        return not await request.is_disconnected()
+
+    return connected
+
+
+# The paths of the gateway: those of runs, and those about the service itself.
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class About:
+    """What the service tells of itself, of its data sets, and of all clients together."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._document = document(service.config)
+        self._health = Health(service)
+
+    async def health(self, request: Request) -> Response:
+        found = await self._health.shared()
+        body = {**found, "host": self._service.config.host, "version": booksan.__version__}
+        return json_answer(body, 200 if found["status"] == OK else 503)
 
     async def openapi(self, request: Request) -> Response:
         return JSONResponse(self._document)
@@ -91,8 +277,7 @@ class About:
         self._service.access.caller(request)
         name = request.path_params["name"]
         if name not in self._known():
-            known = ", ".join(self._known())
-            raise Problem(404, "unknown_dataset", f"no such data set; there is: {known}")
+            raise no_dataset(name, self._known())
         return json_answer(describe(self._known()[name]))
 
     async def clients(self, request: Request) -> Response:
@@ -101,7 +286,7 @@ class About:
         query_of(request, ())
         found = await self._own_clients()
         missing = []
-        async for host, answer in self._service.neighbours.ask_all("/internal/v1/clients"):
+        async for host, answer in self._service.peers.ask_all("/internal/v1/clients"):
             if answer is None:
                 missing.append(host)
             else:
@@ -139,13 +324,13 @@ class About:
     async def _own_clients(self) -> list[dict[str, Any]]:
         return [
             {
-                "id": look.status.spec.client,
-                "dataset": look.status.spec.dataset,
-                "state": state_of(look),
-                "expires": look.status.spec.expires,
+                "id": snapshot.status.spec.client,
+                "dataset": snapshot.status.spec.dataset,
+                "state": state_of(snapshot),
+                "expires": snapshot.status.spec.expires,
                 "host": self._service.config.host,
             }
-            for look in await self._service.homes.all()
+            for snapshot in await self._service.homes.all()
         ]
 
 

@@ -1,23 +1,177 @@
-"""The beginning and the end of a client's run."""
+"""The beginning and the end of a client's run: what it asks for, checked, and its home told."""
 
 import asyncio
+import io
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
 
+from booksan.datasets import broken_datasets, datasets
+from booksan.errors import UsageError
 from booksan.gateway.access import Caller
 from booksan.gateway.config import GatewayConfig
-from booksan.gateway.creation import Wanted
 from booksan.gateway.errors import Gone, Problem
-from booksan.gateway.homes import Homes, Look
-from booksan.gateway.queues import Queues
-from booksan.gateway.uploads import Gateway
-from booksan.spec import Spec
+from booksan.gateway.homes import Homes, Snapshot
+from booksan.gateway.uploads import Gateway, Queues
+from booksan.spec import CLIENT_ID, Spec
+from booksan.stages.graph import Dataset, Param, Source
+from booksan_common.cutter import Header, check_columns, read_header
+from booksan_common.errors import InputError
+from booksan_common.params import ParamValue
+
+# What a client asks for when it begins, checked before anything is done about it.
+
+#: Bytes of columns and parameters, as every message and every ticket carries them.
+MAX_SPEC = 48 * 1024
+#: How often a run can be begun anew.
+MAX_GENERATION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    client: str
+    dataset: Dataset
+    params: Mapping[str, ParamValue]
+    columns: Mapping[str, tuple[str, ...]]
+    #: One more than the last time, if the run is begun anew because the server has lost it.
+    generation: int = 0
+
+
+def served(shards: Mapping[str, int]) -> dict[str, Dataset]:
+    """The data sets for which this topology has all stages."""
+    return {
+        name: dataset
+        for name, dataset in datasets().items()
+        if all(stage in shards for stage in dataset.stage)
+    }
+
+
+def no_dataset(name: str, known: Collection[str]) -> Problem:
+    """One that is broken here is told with its reason; others tell which there are."""
+    reason = broken_datasets().get(name)
+    if reason is not None and name not in known:
+        return Problem(404, "broken_dataset", f"{name} cannot be used at the server: {reason}")
+    return Problem(404, "unknown_dataset", f"no such data set; there is: {', '.join(known)}")
+
+
+def read_object(body: bytes, known: Mapping[str, type], needed: tuple[str, ...]) -> dict[str, Any]:
+    """A JSON object with these fields and no others."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise _malformed("the body is not JSON") from None
+    if not isinstance(found, dict):
+        raise _malformed("the body must be a JSON object")
+    for name, value in found.items():
+        if name not in known:
+            raise _malformed(f"the body has an unknown field; it may have {', '.join(known)}")
+        if not isinstance(value, known[name]) or isinstance(value, bool):
+            raise _malformed(f"{name!r} must be of the type {_TYPES[known[name]]}")
+    for name in needed:
+        if name not in found:
+            raise _malformed(f"{name!r} is missing in the body")
+    return found
+
+
+_TYPES = {str: "text", dict: "object", int: "whole number"}
+
+
+def read_wanted(body: bytes, known: Mapping[str, Dataset]) -> Wanted:
+    fields = {"id": str, "dataset": str, "params": dict, "columns": dict, "generation": int}
+    found = read_object(body, fields, ("id", "dataset", "columns"))
+    if not CLIENT_ID.fullmatch(found["id"]):
+        raise _malformed("an id has up to 64 lower-case letters, digits and hyphens")
+    if found["dataset"] not in known:
+        raise no_dataset(found["dataset"], known)
+    dataset = known[found["dataset"]]
+    wanted = Wanted(
+        found["id"],
+        dataset,
+        _params(dataset, found.get("params", {})),
+        _columns(dataset, found["columns"]),
+        found.get("generation", 0),
+    )
+    if not 0 <= wanted.generation <= MAX_GENERATION:
+        raise _unusable(f"generation must be from 0 to {MAX_GENERATION}")
+    size = len(json.dumps([dict(wanted.params), dict(wanted.columns)]))
+    if size > MAX_SPEC:
+        raise _unusable(f"parameters and columns have {size} characters; {MAX_SPEC} is the limit")
+    return wanted
+
+
+def _params(dataset: Dataset, found: Mapping[str, Any]) -> dict[str, ParamValue]:
+    known = {param.name: param for param in dataset.params}
+    values = dataset.defaults
+    for name, value in found.items():
+        if name not in known:
+            raise _unusable(f"{dataset.name} has no such parameter; it has: {', '.join(known)}")
+        values[name] = _param(known[name], value)
+    return values
+
+
+def _param(param: Param, value: Any) -> ParamValue:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise _unusable(f"{param.name} must be a number or text")
+    if isinstance(value, float) and value.is_integer() and isinstance(param.default, int):
+        value = int(value)
+    try:
+        return param.parse(str(value))
+    except UsageError as error:
+        raise _unusable(str(error)) from None
+
+
+def _columns(dataset: Dataset, found: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    if set(found) != set(dataset.source):
+        raise _unusable(f"columns must be given for: {', '.join(dataset.source)}")
+    return {source.name: _header(source, found[source.name]) for source in dataset.sources}
+
+
+def _header(source: Source, found: Any) -> tuple[str, ...]:
+    where = f"columns of {source.name}"
+    if isinstance(found, str):
+        try:
+            stream = io.BytesIO(found.encode(errors="surrogatepass"))
+            names = read_header(stream, source.delimiter).names
+        except InputError as error:
+            raise _unusable(f"{where}: {error}") from None
+    elif isinstance(found, list) and all(isinstance(name, str) for name in found):
+        names = tuple(found)
+        if not all(_is_text(name) for name in names):
+            raise _unusable(f"{where}: a name is not text in UTF-8")
+    else:
+        raise _malformed(f"{where} must be a list of names, or the header line as text")
+    try:
+        check_columns(Header(names, 0), source.needed, Path(where))
+    except InputError as error:
+        raise _unusable(str(error)) from None
+    return names
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _malformed(text: str) -> Problem:
+    return Problem(400, "malformed", text)
+
+
+def _unusable(text: str) -> Problem:
+    return Problem(422, "unusable", text)
+
+
+# The beginning and the end of a client's run.
 
 T = TypeVar("T")
 
-#: Seconds that a home gets to take a client in, or to bury it.
+#: Seconds that a home gets to take a client in, or to let it go.
 HOME_SECONDS = 15.0
 #: Seconds between two looks at it: the first, and the longest.
 LOOKS = (0.01, 0.2)
@@ -35,36 +189,36 @@ class Clients:
         #: Asked for, and not shown by their homes yet.
         self._pending: set[str] = set()
 
-    async def create(self, caller: Caller, wanted: Wanted, shard: int) -> tuple[Look, bool]:
+    async def create(self, caller: Caller, wanted: Wanted, shard: int) -> tuple[Snapshot, bool]:
         """The client as its home shows it, and whether it began just now."""
         spec = self._spec(caller, wanted)
         async with self._creating:
             try:
-                look = await self._find(spec, shard)
+                snapshot = await self._find(spec, shard)
             except Gone as gone:
                 caller.check_gone(spec.client, gone)
                 raise
-            begun = look is None and spec.client not in self._pending
+            begun = snapshot is None and spec.client not in self._pending
             if begun:
                 await self._check_number()
                 self._pending.add(spec.client)
         try:
             if begun:
                 await self._tell(lambda gateway: gateway.create(spec))
-            if look is None:
-                look = await self._wait_until_there(spec, shard)
+            if snapshot is None:
+                snapshot = await self._wait_until_there(spec, shard)
         finally:
             if begun:
                 self._pending.discard(spec.client)
-        caller.check_owner(look.status.spec)
-        _check_same(look.status.spec, spec)
-        return look, begun
+        caller.check_owner(snapshot.status.spec)
+        _check_same(snapshot.status.spec, spec)
+        return snapshot, begun
 
-    async def release(self, look: Look, shard: int, how: str) -> str:
+    async def release(self, snapshot: Snapshot, shard: int, how: str) -> str:
         """Ends the run; how it ended, which may have been decided before."""
-        ticket = look.status.ticket
+        ticket = snapshot.status.ticket
         await self._tell(lambda gateway: gateway.release(ticket, how))
-        return await self._wait_until_gone(look.status.spec.client, shard)
+        return await self._wait_until_gone(snapshot.status.spec.client, shard)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -87,17 +241,17 @@ class Clients:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, lambda: work(self._queues.gateway()))
 
-    async def _find(self, spec: Spec, shard: int) -> Look | None:
+    async def _find(self, spec: Spec, shard: int) -> Snapshot | None:
         """The client, if it is there in this generation or a later one."""
         try:
-            look = await self._homes.look(spec.client, shard)
+            snapshot = await self._homes.snapshot(spec.client, shard)
         except Problem as problem:
             if problem.code == "unknown_client":
                 return None
             raise
-        there = look.status.spec
+        there = snapshot.status.spec
         if there.generation >= spec.generation:
-            return look
+            return snapshot
         # Only its owner may begin it anew.
         if there.owner != spec.owner:
             raise Problem(403, "wrong_secret", f"the secret is not the one of {spec.client}")
@@ -113,15 +267,15 @@ class Clients:
                 retry=5,
             )
 
-    async def _wait_until_there(self, spec: Spec, shard: int) -> Look:
+    async def _wait_until_there(self, spec: Spec, shard: int) -> Snapshot:
         pause, longest = LOOKS
         deadline = time.monotonic() + HOME_SECONDS
-        while (look := await self._find(spec, shard)) is None:
+        while (snapshot := await self._find(spec, shard)) is None:
             if time.monotonic() > deadline:
                 raise _slow(spec.client)
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, longest)
-        return look
+        return snapshot
 
     async def _wait_until_gone(self, client: str, shard: int) -> str:
         pause, longest = LOOKS

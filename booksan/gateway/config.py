@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from booksan.errors import BooksanError, UsageError
+from booksan.host.status import write_json
 from booksan.spec import HOME
-from booksan.supervisor.status import write_json
 
 GATEWAY_FILE = "gateway.json"
 ADDRESS_FILE = "gateway-address.json"
@@ -181,7 +181,7 @@ _MAPS: dict[str, Callable[[str, object], dict[Any, Any]]] = {
 
 
 def write_address(data_dir: Path, url: str, pid: int) -> None:
-    write_json(data_dir / ADDRESS_FILE, {"url": url, "pid": pid})
+    write_json(data_dir / ADDRESS_FILE, {"url": url, "pid": pid}, lasting=False)
 
 
 def read_address(data_dir: Path) -> dict[str, Any] | None:

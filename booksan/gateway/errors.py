@@ -11,8 +11,8 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
-from booksan.errors import BooksanError, MessageError, NoSpace, TransportError
-from booksan.gateway.uploads import QueuesFull
+from booksan.errors import BooksanError, MessageError, NoSpace, QueuesFull, TransportError
+from booksan.stages.dataset_errors import DataSetError
 
 log = logging.getLogger("booksan.gateway")
 
@@ -80,6 +80,8 @@ def problem_of(error: BaseException) -> Problem:
         return _http_problem(error)
     if isinstance(error, QueuesFull):
         return Problem(503, "queues_full", str(error))
+    if isinstance(error, DataSetError):
+        return Problem(422, "run_failed", str(error))
     if isinstance(error, NoSpace) or _is_full(error):
         return Problem(507, "no_space", "the server's disk is full; free some space there")
     if isinstance(error, MessageError):

@@ -19,10 +19,11 @@ from urllib.parse import urlsplit
 import uvicorn
 from starlette.types import ASGIApp
 
-from booksan import logs
+from booksan import logs, news
 from booksan.errors import EXIT_CANNOT_START, UsageError
 from booksan.gateway.access import Access, access_from_environment
-from booksan.gateway.app import routes
+from booksan.gateway.app import OK, Health, routes, words_of
+from booksan.gateway.boundary import ErrorBoundary, names_of
 from booksan.gateway.config import (
     Address,
     GatewayConfig,
@@ -30,17 +31,10 @@ from booksan.gateway.config import (
     read_gateway_config,
     write_address,
 )
-from booksan.gateway.door import Door
-from booksan.gateway.limits import (
-    KEEP_ALIVE_SECONDS,
-    Connections,
-    make_room_for,
-)
-from booksan.gateway.names import names_of
-from booksan.gateway.protocol import protocol_class
+from booksan.gateway.protocol import KEEP_ALIVE_SECONDS, Connections, make_room_for, protocol_class
 from booksan.gateway.service import Service
-from booksan.memory import quiet_collector
-from booksan.pulse import beat
+from booksan.heartbeat import beat, quiet_collector
+from booksan.shards import ShardId
 from booksan.tickets import load_keys
 
 log = logging.getLogger("booksan.gateway")
@@ -55,6 +49,10 @@ BIND_PAUSE = 0.1
 DRAIN_SECONDS = 4
 #: Seconds between two tries to say where it listens.
 ANNOUNCE_SECONDS = 2.0
+#: Seconds between two looks at whether it can serve, and until people hear why it cannot: hosts
+#: that start together wait for each other for a moment.
+HEALTH_PAUSE = 0.25
+WAITS_SECONDS = 3.0
 #: Seconds after which a thread lets another have Python's lock.
 SWITCH_SECONDS = 0.0005
 #: Seconds between two signs of life.
@@ -76,7 +74,7 @@ class Server(uvicorn.Server):
 
 def run(data_dir: Path, stage: str, shard: int) -> int:
     """The entry that the supervisor calls in the forked child."""
-    logs.set_up(f"{stage}.{shard}")
+    logs.set_up(str(ShardId(stage, shard)))
     # Threads that parse must not keep the one that reads from the network waiting.
     sys.setswitchinterval(SWITCH_SECONDS)
     # Their warnings are about clients that send nonsense, or leave in the middle of an answer.
@@ -87,7 +85,7 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
         config = read_gateway_config(data_dir)
         keys = load_keys(data_dir)
         access = access_from_environment(config, keys)
-        life = Life(data_dir, config, access, keys, certificate_from_environment())
+        life = GatewayProcess(data_dir, config, access, keys, certificate_from_environment())
         listener = listen(data_dir, config.address)
     except UsageError as error:
         log.error("cannot start: %s", error)
@@ -108,7 +106,7 @@ class StopSignal:
         self.tell()
 
 
-class Life:
+class GatewayProcess:
     """One gateway process, from the moment it can listen."""
 
     def __init__(
@@ -126,7 +124,7 @@ class Life:
             make_room_for(config.max_connections), config.header_seconds
         )
         self._server = uvicorn_server(
-            Door(
+            ErrorBoundary(
                 routes(self._service),
                 self._connections,
                 names_of(config, has_token=access.has_token),
@@ -166,7 +164,20 @@ class Life:
                 log.warning("gateway-address.json cannot be written: %s", error.strerror)
                 await asyncio.sleep(ANNOUNCE_SECONDS)
             else:
-                return
+                break
+        await self._tell_when_ready(url_of(listener, self._scheme))
+
+    async def _tell_when_ready(self, url: str) -> None:
+        """The supervisor tells people; also what it waits for, if that takes long."""
+        health = Health(self._service)
+        began, told = time.monotonic(), ""
+        while (found := await health.snapshot())["status"] != OK:
+            why = words_of(found)
+            if why != told and time.monotonic() - began >= WAITS_SECONDS:
+                news.waits(why)
+                told = why
+            await asyncio.sleep(HEALTH_PAUSE)
+        news.ready(url)
 
 
 async def _live() -> None:

@@ -5,8 +5,7 @@ from typing import Any
 import booksan
 from booksan.answers import Format
 from booksan.gateway.config import GatewayConfig
-from booksan.gateway.parameters import DEFAULT_PAGE, MAX_PAGE
-from booksan.gateway.results import MEDIA_TYPES, PAGE
+from booksan.gateway.results import DEFAULT_PAGE, MAX_PAGE, MEDIA_TYPES, PAGE
 from booksan.gateway.schemas import BATCH, CLIENT, FLAG, NAMED, SCHEMAS, TEXT, Schema, ref
 
 JSON = "application/json"

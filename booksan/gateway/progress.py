@@ -7,15 +7,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from booksan.gateway.homes import Homes
-from booksan.gateway.neighbours import Neighbours
-from booksan.home import HomeStatus
-from booksan.inspection import StreamProgress, failures, missing_ranges, progress
+from booksan.datasets import dataset_named
+from booksan.gateway.homes import Homes, Peers
+from booksan.home.view import HomeStatus
+from booksan.shards import queue_name
 from booksan.spec import HOME, Spec
-from booksan.stages.datasets import dataset_named
-from booksan.stages.graph import Dataset, queue_name
+from booksan.stages.graph import Dataset
 from booksan.stages.operator import Stateful
 from booksan.state.client import ENDED
+from booksan.state.readers import StreamProgress, failures, missing_ranges, progress
 
 #: Seconds without a change after which an unfinished run is called stalled.
 STALLED_SECONDS = 120
@@ -71,10 +71,10 @@ def _gaps(root: Path, stream: StreamProgress, now: float) -> Gaps | None:
     return Gaps(*missing_ranges(root, stream), seconds)
 
 
-async def whole_progress(homes: Homes, neighbours: Neighbours, client: str) -> Progress:
+async def whole_progress(homes: Homes, peers: Peers, client: str) -> Progress:
     answers = [await homes.run(local_progress, homes.root, client, homes.clock.now())]
     away = []
-    async for host, answer in neighbours.ask_all(f"/internal/v1/progress/{client}"):
+    async for host, answer in peers.ask_all(f"/internal/v1/progress/{client}"):
         if answer is None:
             away.append(host)
         else:
@@ -124,6 +124,7 @@ def _stage(
         "rows": sum(stream.rows for stream in own),
         "bytes": sum(stream.bytes for stream in own),
         "done": done,
+        "inputs": list(dataset.stage[stage].inputs),
     }
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from booksan.gateway.parameters import MAX_NUMBER, NAME
+from booksan.gateway.results import MAX_NUMBER, NAME
 from booksan.spec import CLIENT_ID
 from booksan.stages.kinds import ColumnType
 
@@ -82,6 +82,9 @@ _STATUS = obj(
             )
         ),
         "answers": mapping(obj({"rows": COUNT, "complete": FLAG})),
+        "joins": array(
+            obj({"stage": TEXT, "source": TEXT, "to": TEXT, "rows": COUNT, "matched": COUNT})
+        ),
         "stages": mapping(
             obj(
                 {
@@ -91,6 +94,7 @@ _STATUS = obj(
                     "rows": COUNT,
                     "bytes": COUNT,
                     "done": FLAG,
+                    "inputs": array(TEXT),
                 }
             )
         ),

@@ -4,28 +4,33 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from booksan.gateway.homes import Homes, Look
+from starlette.responses import StreamingResponse
+
+from booksan.datasets import datasets
+from booksan.gateway.errors import Problem
+from booksan.gateway.homes import Homes, Snapshot
+from booksan.home.view import HomeStatus
 from booksan.spec import Spec
-from booksan.stages.datasets import datasets
+from booksan.stages.operators.joining import Joining
 
 #: Seconds between two looks at a home, for one that waits: the first, and the longest.
 LOOKS = (0.02, 0.2)
 MAX_WAIT = 30.0
 
 
-def status_of(look: Look) -> dict[str, Any]:
-    found = look.status
+def status_of(snapshot: Snapshot) -> dict[str, Any]:
+    found = snapshot.status
     body: dict[str, Any] = {
         "id": found.spec.client,
         "dataset": found.spec.dataset,
         "dataset_version": found.spec.version,
         "generation": found.spec.generation,
         "params": dict(found.spec.params),
-        "state": state_of(look),
-        "failed": look.failed,
+        "state": state_of(snapshot),
+        "failed": snapshot.failed,
         "expires": found.spec.expires,
         "ticket": found.ticket,
         "permits": found.permits,
@@ -40,17 +45,18 @@ def status_of(look: Look) -> dict[str, Any]:
             }
             for name, source in _in_upload_order(found.spec, found.sources).items()
         },
-        "answers": _answers(look),
+        "answers": _answers(snapshot),
+        "joins": _joins(found),
     }
     return body | {"version": _version(body)}
 
 
-def state_of(look: Look) -> str:
-    if look.failed is not None:
+def state_of(snapshot: Snapshot) -> str:
+    if snapshot.failed is not None:
         return "failed"
-    if look.status.done:
+    if snapshot.status.done:
         return "done"
-    uploaded = all(source.complete for source in look.status.sources.values())
+    uploaded = all(source.complete for source in snapshot.status.sources.values())
     return "working" if uploaded else "uploading"
 
 
@@ -60,15 +66,36 @@ def _in_upload_order(spec: Spec, sources: dict[str, Any]) -> dict[str, Any]:
     return {name: sources[name] for name in order if name in sources}
 
 
-def _answers(look: Look) -> dict[str, Any]:
-    dataset = datasets().get(look.status.spec.dataset)
+def _answers(snapshot: Snapshot) -> dict[str, Any]:
+    dataset = datasets().get(snapshot.status.spec.dataset)
     return {
         query.name: {
-            "rows": look.rows.get(query.name, 0),
-            "complete": query.stage in look.status.complete,
+            "rows": snapshot.rows.get(query.name, 0),
+            "complete": query.stage in snapshot.status.complete,
         }
         for query in (dataset.queries if dataset else ())
     }
+
+
+def _joins(found: HomeStatus) -> list[dict[str, Any]]:
+    """What all shards of a stage have said; of some of them it would tell too little."""
+    dataset = datasets().get(found.spec.dataset)
+    joins: list[dict[str, Any]] = []
+    for (source, stage), counted in found.joined.items():
+        declared = dataset.stage.get(stage) if dataset else None
+        if dataset is None or declared is None or not isinstance(declared.operator, Joining):
+            continue
+        if len(counted) == len(dataset.shards_of(stage, found.spec)):
+            joins.append(
+                {
+                    "stage": stage,
+                    "source": source,
+                    "to": declared.operator.earlier,
+                    "rows": sum(each.rows for each in counted),
+                    "matched": sum(each.matched for each in counted),
+                }
+            )
+    return joins
 
 
 def _version(body: dict[str, Any]) -> str:
@@ -87,20 +114,63 @@ class Watcher:
 
     async def news(
         self, seen: str | None, seconds: float, still_wanted: Callable[[], Awaitable[bool]]
-    ) -> tuple[Look, dict[str, Any]]:
+    ) -> tuple[Snapshot, dict[str, Any]]:
         """As soon as the version is not the one seen, or when the seconds are over."""
         pause, longest = LOOKS
         deadline = time.monotonic() + seconds
         while True:
-            look = await self.look()
-            status = status_of(look)
+            snapshot = await self.snapshot()
+            status = status_of(snapshot)
             left = deadline - time.monotonic()
             if status["version"] != seen or left <= 0 or self._stopping.is_set():
-                return look, status
+                return snapshot, status
             if not await still_wanted():
-                return look, status
+                return snapshot, status
             await asyncio.sleep(min(pause, left))
             pause = min(pause * 1.5, longest)
 
-    async def look(self) -> Look:
-        return await self._homes.look(self._client, self._shard)
+    async def snapshot(self) -> Snapshot:
+        return await self._homes.snapshot(self._client, self._shard)
+
+
+# News of a run as server-sent events.
+
+#: Seconds of silence after which a comment shows that the connection lives.
+COMMENT_SECONDS = 15.0
+
+
+def event(name: str, data: dict[str, Any]) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+
+
+async def stream(watcher: Watcher, stopping: asyncio.Event) -> AsyncIterator[bytes]:
+    """Every status that is new, and at last how it ended."""
+    seen: str | None = None
+    while not stopping.is_set():
+        try:
+            snapshot, status = await watcher.news(seen, COMMENT_SECONDS, _wanted)
+        except Problem as problem:
+            if problem.status not in (404, 410):
+                raise
+            yield event("end", problem.body)
+            return
+        if status["version"] == seen:
+            yield b": nothing new\n\n"
+            continue
+        seen = status["version"]
+        yield event("status", status)
+        if snapshot.over:
+            yield event("end", status)
+            return
+
+
+async def _wanted() -> bool:
+    """A client that leaves ends the stream itself."""
+    return True
+
+
+def response(watcher: Watcher, stopping: asyncio.Event) -> StreamingResponse:
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(
+        stream(watcher, stopping), 200, headers, "text/event-stream; charset=utf-8"
+    )

@@ -8,8 +8,7 @@ from math import sqrt
 from typing import NamedTuple
 
 from booksan.generate import words
-from booksan.generate.chance import Chance
-from booksan.generate.files import Row, Style
+from booksan.generate.generator import Chance, Row, Style
 
 COLUMNS = (
     *("Airport Code", "Airport Name", "City Name", "Country Name", "Country Code", "Latitude"),

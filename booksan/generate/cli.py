@@ -10,26 +10,38 @@ from typing import Annotated
 import typer
 
 from booksan.errors import UsageError
-from booksan.generate.generator import Generator
-from booksan.generate.registry import NAMES, generator_named
+from booksan.generate.generator import NAMES, Generator, generator_named
+from booksan_client.cli import Json
+from booksan_client.completion import beginning
+from booksan_common.commands import notes
+from booksan_common.names import nearest
 
 #: Rows of the larger file, unless told otherwise.
 ROWS = 10_000
 
 #: A data set may have further names for its numbers of rows, which only it knows.
 SETTINGS = {"allow_extra_args": True, "ignore_unknown_options": True}
+NOTES = notes("booksan generate books --out data --rows 100000 --seed 1", codes=(6,))
 
 
 def generate(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="SET", help=f"The data set: {', '.join(NAMES)}.")],
-    out: Annotated[Path, typer.Option(help="Directory for its two files.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATASET",
+            help=f"The data set: {', '.join(NAMES)}.",
+            autocompletion=lambda incomplete: beginning(incomplete, NAMES),
+        ),
+    ],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="For its two files.")],
     rows: Annotated[
         int | None,
-        typer.Option(min=0, help="Rows of the larger file.", show_default=f"{ROWS:,}"),
+        typer.Option(min=0, metavar="N", help="Of the larger file.", show_default=f"{ROWS:,}"),
     ] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same bytes.")] = 1,
     dirty: Annotated[bool, typer.Option("--dirty", help="With rows that are rejected.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Makes the files of a data set, in the public ones' columns and with their warts.
 
@@ -46,6 +58,15 @@ def generate(
         seed=seed,
         dirty=dirty,
     )
+    if as_json:
+        from booksan_common.commands import print_json
+
+        files = [
+            {"path": str(each.path), "rows": each.rows, "bytes": each.bytes}
+            for each in made.written
+        ]
+        print_json({"dataset": name, "seed": seed, "files": files, "exit_code": 0})
+        return
     for written in made.written:
         typer.echo(f"{written.path}: {written.rows:,} rows, {written.bytes / 1e6:.1f} MB")
 
@@ -58,7 +79,7 @@ def _numbers(name: str, generator: Generator, words: Sequence[str]) -> dict[str,
         option, equals, value = word.partition("=")
         argument = generator.options.get(option[2:]) if option.startswith("--") else None
         if argument is None:
-            raise UsageError(f"the data set {name} knows no {option}; {_known(generator)}")
+            raise UsageError(f"the data set {name} knows no {option}; {_known(option, generator)}")
         value = value if equals else next(rest, "")
         if not (value.isascii() and value.isdigit()):
             raise UsageError(f"{option} needs a number of rows from 0 on, not {value!r}")
@@ -66,6 +87,7 @@ def _numbers(name: str, generator: Generator, words: Sequence[str]) -> dict[str,
     return found
 
 
-def _known(generator: Generator) -> str:
-    own = "".join([f", --{option}" for option in generator.options])
-    return f"it has --rows (of the {generator.rows_help}){own}, --seed and --dirty"
+def _known(option: str, generator: Generator) -> str:
+    own = [f"--{name}" for name in generator.options]
+    rows = f"--rows counts the {generator.rows_help}"
+    return f"{nearest(option, ['--rows', *own, '--seed', '--dirty', '--out', '--json'])}; {rows}"

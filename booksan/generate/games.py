@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from booksan.generate import fields, words
-from booksan.generate.chance import Chance, Quantiles, weighted
-from booksan.generate.files import Row
+from booksan.generate import words
+from booksan.generate.generator import Chance, Quantiles, Row, weighted
 from booksan.generate.languages import ENGLISH, phrases
 
 COLUMNS = (
@@ -196,7 +195,7 @@ class Store:
         stamp = 1_500_000_000 + int(random() * 1e8)
         played = chance.skewed(8000) if random() < 0.24 else 0
         positive = chance.skewed(3000)
-        maker = fields.name(chance) if random() < 0.5 else chance.pick(words.PUBLISHERS)
+        maker = words.name(chance) if random() < 0.5 else chance.pick(words.PUBLISHERS)
         spoken = [each for each in _LANGUAGES if random() < 0.15] or ["English"]
         pictures = [_picture(cdn, chance, stamp) for _ in range(4 + chance.below(9))]
         return [

@@ -5,7 +5,7 @@ Adjectives and nouns are chosen so that any of them fits into its slot.
 
 from typing import NamedTuple
 
-from booksan.generate.chance import Chance
+from booksan.generate.generator import Chance
 
 
 def _choices(text: str) -> tuple[str, ...]:

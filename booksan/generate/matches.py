@@ -1,15 +1,45 @@
-"""The rows of matches.csv, and what the rows of their players need to know about them.
-
-Most matches are ordinary. Some have a part to play, so that every query has something to find, and
-something close to it that must not be found.
-"""
+"""The rows of matches.csv, and what the rows of their players need to know about them."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from booksan.generate.chance import Chance, Quantiles, weighted
-from booksan.generate.files import Row
-from booksan.generate.tokens import Tokens
+from booksan.generate.generator import Chance, Quantiles, Row, weighted
+
+# Tokens of letters and digits, of which no two are equal, without remembering any.
+
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_PIECES = 1 << 12
+_TOKENS = _PIECES**4
+#: Odd, so that steps of it visit each token once.
+_STEP = 0x9E3779B97F4B
+
+
+class Tokens:
+    """The i-th token, for i from 0 on: four pieces of four characters."""
+
+    def __init__(self, chance: Chance) -> None:
+        self._start = chance.below(_TOKENS)
+        size = len(_ALPHABET)
+        self._pieces = [
+            "".join([_ALPHABET[number // size**i % size] for i in range(4)])
+            for number in chance.distinct(_PIECES, size**4)
+        ]
+
+    def at(self, i: int) -> str:
+        number = (self._start + i * _STEP) % _TOKENS
+        pieces = self._pieces
+        return (
+            pieces[number >> 36]
+            + pieces[number >> 24 & 4095]
+            + pieces[number >> 12 & 4095]
+            + pieces[number & 4095]
+        )
+
+
+# The rows of matches.csv, and what the rows of their players need to know about them.
+#
+# Most matches are ordinary. Some have a part to play, so that every query has something to find,
+# and something close to it that must not be found.
 
 COLUMNS = (
     *("token", "winning_team", "mirror", "ladder", "patch", "average_rating", "map", "map_size"),

@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import secrets
 import shutil
 import time
 from collections.abc import Mapping
@@ -12,10 +13,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from booksan.cluster.credentials import TOKENS, spool_address
+from booksan.cluster.prepare import HostSetup, host_environment, write_files
 from booksan.errors import UsageError
-from booksan.files import write_atomically
-from booksan.spec import ParamValue
-from booksan_client.files import is_temporary, make_private, take_lock
+from booksan.gateway.config import read_address
+from booksan.host.handle import Host
+from booksan.tickets import load_secret
+from booksan.topology.model import Address, HostPlan, Queues, QueuesKind, Topology
+from booksan.worker.shard import WARM_UP
+from booksan_client.caller import Caller, Limits, Servers
+from booksan_common.files import (
+    OPERATOR_TOKEN,
+    TOKEN,
+    authorization,
+    is_temporary,
+    make_private,
+    take_lock,
+    write_atomically,
+    write_private,
+)
+from booksan_common.params import ParamValue
 
 _RUN_FILE = "run.json"
 _LOCK_FILE = "run.lock"
@@ -233,3 +250,47 @@ def _remove_unlocked(path: Path) -> None:
             shutil.rmtree(path)
         finally:
             os.close(lock)
+
+
+# The host of one run: its workers, and a gateway for its one client alone.
+
+_TOKEN_FILE = "token"
+
+#: The gateway is on this machine, and its supervisor brings it back, so pauses are short; it may
+#: take long when the queues are. A full disk is watched from here as well.
+_LIMITS = Limits(patience=600.0, no_space=5.0, internal=10.0, most_pause=0.5)
+
+
+def prepared_host(root: Path, shards: Mapping[str, int], expiry: int) -> Host:
+    """A host that nobody else knows, for one client; it is not started yet."""
+    anywhere = Address("127.0.0.1", 0)
+    stages = {stage: tuple(range(count)) for stage, count in shards.items()}
+    plan = HostPlan("local", 1, anywhere, anywhere, anywhere, stages)
+    limits = {"expiry": expiry, "idle": 0, "max_clients": 1}
+    topology = Topology("run", (), Queues(QueuesKind.SPOOL), {plan.name: plan}, limits)
+    queues = spool_address(root)
+    secret = load_secret(root)
+    write_files(HostSetup(topology, plan.name, plan.shards, root, plan.listen, secret, queues))
+    # Whatever the user's own servers need is not for this one.
+    theirs = {name for token in TOKENS for name in (token, f"{token}_FILE")}
+    rest = {name: value for name, value in os.environ.items() if name not in theirs}
+    given = {**rest, TOKEN: _token(root), OPERATOR_TOKEN: "", WARM_UP: "1"}
+    return Host(root, host_environment(given, queues))
+
+
+def caller_of(root: Path) -> Caller:
+    """Finds the gateway wherever it listens after a restart."""
+
+    def found() -> list[str]:
+        address = read_address(root)
+        return [address["url"]] if address else []
+
+    servers = Servers(found, first_pause=0.02, most_pause=0.5)
+    return Caller(servers, authorization(_token(root)), limits=_LIMITS)
+
+
+def _token(root: Path) -> str:
+    path = root / _TOKEN_FILE
+    if not path.exists():
+        write_private(path, secrets.token_urlsafe(32).encode())
+    return path.read_text("ascii")

@@ -1,8 +1,7 @@
 """Looking into data directories, and what a person does about dead letters.
 
-directories  all data directories of this user, and the queues of each
-letters      dead letters: found, replayed, removed
-clients      what unfinished clients are made of
-tables       both on a terminal
-cli          `booksan letters ...` and `booksan inspect`
+inspect   what clients are made of; all databases of one united
+letters   dead letters, in all data directories of this user: found, replayed, removed
+datasets  `booksan datasets`
+cli       `booksan letters ...` and `booksan inspect`
 """

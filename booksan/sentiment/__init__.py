@@ -22,7 +22,7 @@ def polarities(texts: Sequence[str]) -> list[float]:
 @functools.cache
 def _analysis() -> Callable[[Sequence[str]], list[float]]:
     """Our analyser, or TextBlob itself if its algorithm is not the one we know."""
-    from booksan.sentiment.source import LEXICON, textblob_directory, unknown_sources
+    from booksan.sentiment.lexicon import LEXICON, textblob_directory, unknown_sources
 
     directory = textblob_directory()
     unknown = unknown_sources(directory)

@@ -7,11 +7,10 @@ from typing import Any
 import polars as pl
 
 from booksan.spec import HOME
-from booksan.stages.columns import over, rounded, threshold
+from booksan.stages.columns import frame_of, over, rounded, threshold
 from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, Stage
 from booksan.stages.kinds import ColumnType, FieldKind, clock_seconds
 from booksan.stages.operators import First, Give, Group, Tally, Top, first_rows
-from booksan.stages.table import frame_of
 
 SECONDS_IN_AN_HOUR = 3600
 
@@ -165,24 +164,30 @@ DATASET = Dataset(
         ),
     ),
     stages=(
-        Stage("q1-first", ("matches",), First("matches", of_matches)),
+        Stage("q1-first", ("matches",), First("matches", of_matches), key="match"),
         Stage(
-            "q2-duel", ("matches", "players"), Tally(upsets, earlier="matches"), joins=("matches",)
+            "q2-duel",
+            ("matches", "players"),
+            Tally(upsets, earlier="matches"),
+            joins=("matches",),
+            key="match",
         ),
         Stage(
             "q3-join",
             ("matches", "players"),
             Tally(passed_on("q3-rate"), earlier="matches", on="match"),
             joins=("matches",),
+            key="match",
         ),
-        Stage("q3-rate", ("q3-join",), Tally(win_rates)),
+        Stage("q3-rate", ("q3-join",), Tally(win_rates), key="civ"),
         Stage(
             "q4-join",
             ("matches", "players"),
             Tally(passed_on("q4-uses"), earlier="matches", on="match"),
             joins=("matches",),
+            key="match",
         ),
-        Stage("q4-uses", ("q4-join",), Tally(uses)),
+        Stage("q4-uses", ("q4-join",), Tally(uses), key="civ"),
         Stage("q4-top", ("q4-uses",), Top("q4.top", USED, ("-uses", "civ")), keyed=False),
     ),
     queries=(

@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import compress
 
 import polars as pl
 
 from booksan.sentiment import polarities
 from booksan.spec import HOME
-from booksan.stages.columns import rounded
+from booksan.stages.columns import frame_of, rounded
 from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, Stage
 from booksan.stages.kinds import ColumnType, FieldKind
 from booksan.stages.literals import elements
 from booksan.stages.operators import Filter, Group, Means, Percentile, Tally, Top, first_rows
-from booksan.stages.table import frame_of
 
 # -- from parsed rows to the stages ----------------------------------------------------------
 
@@ -26,15 +26,19 @@ def _participating(frame: pl.DataFrame) -> pl.DataFrame:
         pl.col("categories") != "",
         pl.col("year").is_not_null(),
     )
+    authors = [elements(text) for text in frame["authors"]]
+    categories = [elements(text) for text in frame["categories"]]
+    # Rows are left out before the lists are columns: long ones should not be copied for it.
+    whole = [bool(one and other) for one, other in zip(authors, categories, strict=True)]
     strings = pl.List(pl.String)
-    return frame.select(
+    return frame.filter(whole).select(
         "row",
         "publisher",
         "year",
         title="Title",
-        authors=pl.Series([elements(text) for text in frame["authors"]], dtype=strings),
-        categories=pl.Series([elements(text) for text in frame["categories"]], dtype=strings),
-    ).filter(pl.col("authors").list.len() > 0, pl.col("categories").list.len() > 0)
+        authors=pl.Series(list(compress(authors, whole)), dtype=strings),
+        categories=pl.Series(list(compress(categories, whole)), dtype=strings),
+    )
 
 
 def route_books(frame: pl.DataFrame, params: Params) -> Mapping[str, Keyed]:
@@ -136,13 +140,14 @@ DATASET = Dataset(
         ),
     ),
     stages=(
-        Stage("q1-filter", ("books",), Filter(of_the_subject)),
-        Stage("q2-decades", ("books",), Tally(long_lived)),
+        Stage("q1-filter", ("books",), Filter(of_the_subject), key="title"),
+        Stage("q2-decades", ("books",), Tally(long_lived), key="author"),
         Stage(
             "q3-join",
             ("books", "reviews"),
             Tally(popular, earlier="books", keep=("authors",)),
             joins=("books",),
+            key="title",
         ),
         Stage("q4-top", ("q3-join",), Top("q4.top", SCORED, ("-mean_score", "title")), keyed=False),
         Stage(
@@ -151,6 +156,7 @@ DATASET = Dataset(
             Means(polarities, to="q5-percentile", names=tuple(JUDGED), earlier="books"),
             joins=("books",),
             heavy=True,
+            key="title",
         ),
         Stage(
             "q5-percentile",

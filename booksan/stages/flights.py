@@ -9,20 +9,20 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from booksan.pulse import beat
+from booksan.heartbeat import beat
 from booksan.spec import HOME
 from booksan.stages.columns import (
     EXACT,
     USUAL_BOUND,
     exact_sum_of,
+    frame_of,
     rounded,
     ten_thousandths,
     threshold,
 )
 from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, Stage
 from booksan.stages.kinds import ColumnType, FieldKind
-from booksan.stages.operators import Chosen, Filter, Histogram, Leaders, Total, first_rows
-from booksan.stages.table import frame_of
+from booksan.stages.operators import Filter, Histogram, JoinFilter, Leaders, Total, first_rows
 
 METRES_IN_A_MILE = 1609.344
 
@@ -282,12 +282,13 @@ DATASET = Dataset(
         ),
     ),
     stages=(
-        Stage("q1-filter", ("flights",), Filter(with_stopovers)),
+        Stage("q1-filter", ("flights",), Filter(with_stopovers), key="flight"),
         Stage(
             "q2-distance",
             ("airports", "flights"),
-            Chosen(far_about, Q2, earlier="airports", keep=("Latitude", "Longitude")),
+            JoinFilter(far_about, Q2, earlier="airports", keep=("Latitude", "Longitude")),
             joins=("airports",),
+            key="start",
         ),
         Stage(
             "q3-fastest",
@@ -298,9 +299,15 @@ DATASET = Dataset(
                 {**Q3, "price": ColumnType.DECIMAL, "pair": ColumnType.TEXT},
                 ("duration", "price", "id", "stopovers"),
             ),
+            key="route",
         ),
         Stage("q4-mean", ("flights",), Total("q4-pick"), keyed=False),
-        Stage("q4-pick", ("flights", "q4-mean"), Histogram(above_the_mean, given="q4-mean")),
+        Stage(
+            "q4-pick",
+            ("flights", "q4-mean"),
+            Histogram(above_the_mean, given="q4-mean"),
+            key="route",
+        ),
     ),
     queries=(
         Query(

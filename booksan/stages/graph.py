@@ -3,15 +3,15 @@
 A data set is plain data plus a few functions; nothing here knows of queues or processes.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from booksan.errors import UsageError
-from booksan.spec import HOME, ParamValue, Spec
+from booksan.spec import Spec
 from booksan.stages.kinds import ColumnType, FieldKind
+from booksan_common.params import Param as Param
+from booksan_common.params import ParamValue, parse_params
 
 if TYPE_CHECKING:
     import polars as pl
@@ -62,6 +62,8 @@ class Stage:
     joins: tuple[str, ...] = ()
     #: The costly ones get as many workers as the user asks for.
     heavy: bool = False
+    #: What it is keyed by, in a word: for people, who see it in the graph.
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,60 +84,17 @@ class Query:
 
 
 @dataclass(frozen=True)
-class Param:
-    name: str
-    default: ParamValue
-    help: str
-    low: float = -math.inf
-    high: float = math.inf
-
-    def parse(self, text: str) -> ParamValue:
-        """The value in a command line's `--set name=text`."""
-        if isinstance(self.default, str):
-            if not text.isprintable():
-                raise UsageError(f"{self.name} must be printable text, not {text!r}")
-            return text
-        try:
-            value = int(text) if isinstance(self.default, int) else _finite(text)
-        except ValueError:
-            kind = "a whole number" if isinstance(self.default, int) else "a number"
-            raise UsageError(f"{self.name} must be {kind}, not {text!r}") from None
-        if not self.low <= value <= self.high:
-            raise UsageError(
-                f"{self.name} must be between {self.low:g} and {self.high:g}, not {text}"
-            )
-        return value
-
-
-def _finite(text: str) -> float:
-    """JSON, in which parameters travel, knows no others."""
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value
-
-
-@dataclass(frozen=True)
 class Dataset:
     name: str
     version: int
     #: In upload order.
     sources: tuple[Source, ...]
-    #: The home, which all data sets have, is added as the last one.
+    #: The home, which all data sets have, is added when it is loaded.
     stages: tuple[Stage, ...]
     queries: tuple[Query, ...]
     params: tuple[Param, ...] = ()
     #: What it is about, in a line.
     about: str = ""
-
-    def __post_init__(self) -> None:
-        from booksan.stages.results import Results
-
-        answering = dict.fromkeys(query.stage for query in self.queries)
-        inputs = (*(source.name for source in self.sources), *answering)
-        home = Stage(HOME, inputs, Results(), keyed=False)
-        declared = (stage for stage in self.stages if stage.name != HOME)
-        object.__setattr__(self, "stages", (*declared, home))
 
     @cached_property
     def source(self) -> Mapping[str, Source]:
@@ -158,19 +117,7 @@ class Dataset:
         return {param.name: param.default for param in self.params}
 
     def parse_params(self, settings: Sequence[str]) -> dict[str, ParamValue]:
-        """All parameters, with `name=value` settings on top of the defaults."""
-        known = {param.name: param for param in self.params}
-        values = self.defaults
-        for setting in settings:
-            name, equals, text = setting.partition("=")
-            if not equals:
-                raise UsageError(f"--set takes name=value, not {setting!r}")
-            if name not in known:
-                raise UsageError(
-                    f"{self.name} has no parameter {name!r}; it has: {', '.join(sorted(known))}"
-                )
-            values[name] = known[name].parse(text)
-        return values
+        return parse_params(self.name, self.params, settings)
 
     def joiners(self, source: str) -> tuple[Stage, ...]:
         return tuple(stage for stage in self.stages if source in stage.joins)
@@ -188,7 +135,3 @@ class Dataset:
         if self.stage[name].keyed:
             return tuple(range(spec.shards[name]))
         return (spec.shard_for_client(name),)
-
-
-def queue_name(stage: str, shard: int) -> str:
-    return f"{stage}.{shard}"

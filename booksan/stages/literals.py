@@ -37,6 +37,13 @@ _FREQUENT = re.compile(
     rf"""|(-?[0-9]++\.[0-9]*+(?:[eE][+-]?[0-9]++)?+)){_BLANK},{_BLANK}"""
 )
 _FLOAT = 4
+#: The most frequent ones of long lists, many in a row: Python splits them at once.
+_RUN = re.compile(
+    r"((?:'[^'\\\n]++', ){8,4096}+)"
+    r"|((?:(?:-?[1-9][0-9]{0,17}+|0),){8,4096}+)|((?:(?:-?[1-9][0-9]{0,17}+|0), ){8,4096}+)"
+)
+#: What stands before, between and behind the elements of each kind of run.
+_FRAMES = {1: ("'", "', '", "', "), 2: ("", ",", ","), 3: ("", ", ", ", ")}
 _STRING = re.compile(
     r"""(?P<prefix>[rRuUbB]|[bB][rR]|[rR][bB]|)
     (?:'''((?:[^\\']++|\\.|'(?!''))*+)'''
@@ -129,6 +136,12 @@ class _List:
         #: Equal elements of a long list are one object.
         shared: dict[str, str] = {}
         while self._next() != "]":
+            if run := self._run():
+                if len(shared) < _SHARED:
+                    for each in run:
+                        shared.setdefault(each, each)
+                found.extend(map(shared.get, run, run))
+                continue
             if frequent := _FREQUENT.match(self._text, self._at):
                 self._at = frequent.end()
                 element = frequent[frequent.lastindex or 0]
@@ -144,6 +157,15 @@ class _List:
                 found.append(shared.get(element, element))
         self._at += 1
         return found
+
+    def _run(self) -> list[str]:
+        """Many elements of one kind, if such begin here; none of them is empty."""
+        run = _RUN.match(self._text, self._at)
+        if run is None:
+            return []
+        self._at = run.end()
+        before, between, behind = _FRAMES[run.lastindex or 0]
+        return run[0].removeprefix(before).removesuffix(behind).split(between)
 
     def _next(self) -> str:
         """The character after blanks and comments."""

@@ -14,16 +14,17 @@ import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from booksan.errors import StateError
 from booksan.messages import Message
+from booksan.shards import ShardId, queue_name
 from booksan.spec import Spec
-from booksan.stages.graph import Dataset, Keyed, Params, queue_name
+from booksan.stages.graph import Dataset, Keyed, Params
 
 
 @dataclass(frozen=True)
-class Place:
+class Context:
     """Where an operator works: for which client, as which shard of which stage."""
 
     spec: Spec
@@ -41,7 +42,7 @@ class Place:
 
     @property
     def sender(self) -> str:
-        return f"{self.stage}/{self.shard}"
+        return ShardId(self.stage, self.shard).sender
 
     @property
     def queue(self) -> str:
@@ -56,6 +57,12 @@ class Place:
         ]
 
 
+class Matches(NamedTuple):
+    rows: int
+    #: Of them, those that found what they are joined to.
+    matched: int
+
+
 @dataclass(frozen=True)
 class Piece:
     """A part of the final output, and where the next one begins (None: this was the last)."""
@@ -67,7 +74,7 @@ class Piece:
 class Operator:
     """The root of stateless and stateful operators."""
 
-    place: Place
+    place: Context
 
     @property
     def params(self) -> Params:
@@ -75,7 +82,7 @@ class Operator:
 
 
 class Stateless(Operator, ABC):
-    def at(self, place: Place) -> Self:
+    def at(self, place: Context) -> Self:
         """The operator that works there."""
         bound = copy.copy(self)
         bound.place = place
@@ -91,7 +98,7 @@ class Stateful(Operator, ABC):
     schema: str = ""
     db: sqlite3.Connection
 
-    def at(self, place: Place, db: sqlite3.Connection) -> Self:
+    def at(self, place: Context, db: sqlite3.Connection) -> Self:
         """The operator that works there, on its tables in this database."""
         bound = copy.copy(self)
         bound.place, bound.db = place, db
@@ -119,6 +126,10 @@ class Stateful(Operator, ABC):
         row = self.db.execute("SELECT complete FROM inputs WHERE input = ?", (name,)).fetchone()
         return bool(row and row[0])
 
+    def failure(self) -> str | None:
+        """Why the client's run has failed; only the home knows."""
+        return None
+
     def unheard(self) -> Iterable[str]:
         """Senders whose word is still to come, besides those of streams that are not complete."""
         return ()
@@ -126,6 +137,13 @@ class Stateful(Operator, ABC):
     def input_complete(self, name: str) -> None:
         """Called in the transaction in which the last message of an input was recorded."""
 
+    def matches(self, name: str) -> Matches | None:
+        """How many rows of a complete input were joined; None if nothing is joined, or counted."""
+        return None
+
     def final(self, cursor: str | None) -> Piece:
-        """The piece of output that begins at the cursor, inside a transaction."""
+        """The piece of output that begins at the cursor, inside a transaction.
+
+        All pieces together name every stage that reads this one, also when there are no rows.
+        """
         return Piece()

@@ -8,20 +8,19 @@ import polars as pl
 
 from booksan.language import is_english
 from booksan.spec import HOME
-from booksan.stages.columns import compare, whole
+from booksan.stages.columns import compare, frame_of, whole
 from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Source, Stage
 from booksan.stages.kinds import ColumnType, FieldKind
 from booksan.stages.operators import (
+    FilteredTally,
     First,
     Give,
     Group,
     Percentile,
-    Screened,
     Tally,
     Top,
     first_rows,
 )
-from booksan.stages.table import frame_of
 
 PLATFORMS = ("Windows", "Mac", "Linux")
 
@@ -177,9 +176,14 @@ DATASET = Dataset(
         ),
     ),
     stages=(
-        Stage("q1-first", ("games",), First("games", platforms, keep=PLATFORMS)),
+        Stage("q1-first", ("games",), First("games", platforms, keep=PLATFORMS), key="game"),
         Stage("q1-platforms", ("q1-first",), Tally(all_platforms), keyed=False),
-        Stage("q2-first", ("games",), First("games", played, keep=("Name", "playtime"))),
+        Stage(
+            "q2-first",
+            ("games",),
+            First("games", played, keep=("Name", "playtime")),
+            key="game",
+        ),
         Stage(
             "q2-top",
             ("q2-first",),
@@ -191,6 +195,7 @@ DATASET = Dataset(
             _JOIN,
             Tally(reviewed("q3-top"), earlier="games", keep=("Name",)),
             joins=("games",),
+            key="game",
         ),
         Stage(
             "q3-top",
@@ -201,8 +206,9 @@ DATASET = Dataset(
         Stage(
             "q4-english",
             _JOIN,
-            Screened(is_english, "q4.reviews", in_english, earlier="games", keep=("Name",)),
+            FilteredTally(is_english, "q4.reviews", in_english, earlier="games", keep=("Name",)),
             joins=("games",),
+            key="game",
             heavy=True,
         ),
         Stage(
@@ -210,6 +216,7 @@ DATASET = Dataset(
             _JOIN,
             Tally(reviewed("q5-percentile"), earlier="games", keep=("Name",)),
             joins=("games",),
+            key="game",
         ),
         Stage(
             "q5-percentile",

@@ -1,19 +1,84 @@
-"""The database that one shard keeps for one client.
-
-The dedup table, the state tables of the operator and the outbox are changed in one transaction;
-that is what makes the effects of a message happen exactly once.
-"""
+"""The database that one shard keeps for one client, and what a message means for its stream."""
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 
 from booksan.errors import StateError
 from booksan.messages import Kind, Message
+from booksan.shards import ShardId
 from booksan.spec import Spec, spec_from_json
 from booksan.state import outbox
 from booksan.state.database import open_database, transaction
-from booksan.state.streams import Stream, Verdict
+from booksan.transport.base import Outgoing
+
+# End by counting: what a message means for its stream. Pure code, no database.
+
+
+class Verdict(Enum):
+    NEW = "new"
+    REPEAT = "repeat"
+
+
+class Conflict(Exception):
+    """The stream contradicts itself, so the run cannot give right answers."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is known of one stream from a sender to this shard."""
+
+    sender: str
+    #: Different batches recorded so far.
+    received: int = 0
+    #: Number of batches that the end told; None before the end came.
+    length: int | None = None
+    #: The highest batch number recorded; -1 before the first.
+    highest: int = -1
+
+    @property
+    def complete(self) -> bool:
+        # Numbers are unique and below the length, so counting them is enough.
+        return self.length is not None and self.received == self.length
+
+    def judge(self, message: Message, known_digest: str | None) -> Verdict:
+        """Is it new or a repeat? `known_digest`: what is recorded under the same number."""
+        if message.kind is Kind.END:
+            return self._judge_end(message.seq)
+        if known_digest is not None:
+            if known_digest != message.digest:
+                raise Conflict(f"batch {message.seq} of {self.sender} came twice, not the same")
+            return Verdict.REPEAT
+        if self.length is not None and message.seq >= self.length:
+            raise Conflict(
+                f"batch {message.seq} of {self.sender} is beyond its end at {self.length}"
+            )
+        return Verdict.NEW
+
+    def _judge_end(self, length: int) -> Verdict:
+        if self.length is not None:
+            if self.length != length:
+                raise Conflict(f"{self.sender} ended with {self.length} and with {length} batches")
+            return Verdict.REPEAT
+        if self.highest >= length:
+            raise Conflict(
+                f"{self.sender} ends with {length} batches, but number {self.highest} has come"
+            )
+        return Verdict.NEW
+
+    def with_message(self, message: Message) -> "Stream":
+        """The stream after a new message."""
+        if message.kind is Kind.END:
+            return Stream(self.sender, self.received, message.seq, self.highest)
+        return Stream(self.sender, self.received + 1, self.length, max(self.highest, message.seq))
+
+
+# The database that one shard keeps for one client.
+#
+# The dedup table, the state tables of the operator and the outbox are changed in one transaction;
+# that is what makes the effects of a message happen exactly once.
 
 SCHEMA = (
     "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID",
@@ -33,8 +98,7 @@ SCHEMA = (
 )
 
 #: For people with the sqlite3 shell.
-PROGRESS = f"""CREATE VIEW progress AS
-        SELECT (SELECT value FROM meta WHERE key = 'stage') AS stage,
+PROGRESS = f"""SELECT (SELECT value FROM meta WHERE key = 'stage') AS stage,
                (SELECT value FROM meta WHERE key = 'shard') AS shard,
                sender, received AS batches, length AS of_batches,
                length IS NOT NULL AND received = length AS complete, rows, bytes, moved,
@@ -49,7 +113,7 @@ ENDED = "ended"
 
 
 def database_path(root: Path, client: str, stage: str, shard: int) -> Path:
-    return root / "clients" / client / f"{stage}-{shard}.db"
+    return root / "clients" / client / f"{ShardId(stage, shard).file_name}.db"
 
 
 class ClientStore:
@@ -90,7 +154,7 @@ class ClientStore:
         self, stage: str, shard: int, streams: Sequence[tuple[str, str]], now: float
     ) -> None:
         """The tables, with every stream (sender, input) that there will be."""
-        for statement in (*SCHEMA, PROGRESS):
+        for statement in (*SCHEMA, f"CREATE VIEW progress AS {PROGRESS}"):
             self.db.execute(statement)
         self.db.executemany(
             "INSERT INTO streams (sender, input, moved) VALUES (?, ?, ?)",
@@ -112,10 +176,12 @@ class ClientStore:
         """A database that was made before published messages were kept."""
         if self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'published'").fetchone():
             return
+        # Only here: it takes a third of a second to load, and old databases are rare.
+        import sqlite_utils
+
         with transaction(self.db):
             outbox.create(self.db)
-            self.db.execute("DROP VIEW progress")
-            self.db.execute(PROGRESS)
+            sqlite_utils.Database(self.db).create_view("progress", PROGRESS, replace=True)
 
     def close(self) -> None:
         self.db.close()
@@ -200,6 +266,11 @@ class ClientStore:
     def all_complete(self) -> bool:
         return bool(self.db.execute("SELECT min(complete) FROM inputs").fetchone()[0])
 
+    def uploaded_rows(self) -> int:
+        """Rows of all batches that came from the gateways."""
+        sql = "SELECT ifnull(sum(rows), 0) FROM streams WHERE sender LIKE 'gateway/%'"
+        return int(self.db.execute(sql).fetchone()[0])
+
     def idle_since(self) -> int | None:
         """When a batch last came from the gateways; None once all of their streams are complete."""
         moved, complete = self.db.execute(
@@ -221,7 +292,7 @@ class ClientStore:
         row = self.db.execute("SELECT next FROM sent WHERE queue = ?", (queue,)).fetchone()
         return row[0] if row else 0
 
-    def post(self, messages: Sequence[tuple[str, bytes]]) -> None:
+    def post(self, messages: Sequence[Outgoing]) -> None:
         outbox.post(self.db, messages)
 
     def _stream(self, sender: str) -> Stream:

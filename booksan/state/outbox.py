@@ -7,9 +7,9 @@ has no such use for them and forgets them.
 
 import sqlite3
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from booksan.state.database import transaction
+from booksan.transport.base import Outgoing
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS outbox (
@@ -31,19 +31,13 @@ CHUNK_MESSAGES = 64
 CHUNK_BYTES = 16 * 1024 * 1024
 
 
-class Posted(NamedTuple):
-    id: int
-    queue: str
-    body: bytes
-
-
 def create(db: sqlite3.Connection) -> None:
     """Also in a database that was made before messages were kept."""
     for statement in SCHEMA:
         db.execute(statement)
 
 
-def post(db: sqlite3.Connection, messages: Iterable[tuple[str, bytes]]) -> None:
+def post(db: sqlite3.Connection, messages: Iterable[Outgoing]) -> None:
     db.executemany("INSERT INTO outbox (queue, body) VALUES (?, ?)", messages)
 
 
@@ -56,11 +50,11 @@ def waiting(db: sqlite3.Connection) -> bool:
     return db.execute(f"SELECT 1 {_waiting(db)} LIMIT 1").fetchone() is not None
 
 
-def chunks(db: sqlite3.Connection, limit: int = CHUNK_MESSAGES) -> Iterator[list[Posted]]:
+def chunks(db: sqlite3.Connection, limit: int = CHUNK_MESSAGES) -> Iterator[list[Outgoing]]:
     """What is waiting, oldest first, in portions that fit into memory."""
-    portion: list[Posted] = []
+    portion: list[Outgoing] = []
     size = 0
-    for row in map(Posted._make, db.execute(f"SELECT id, queue, body {_waiting(db)} ORDER BY id")):
+    for row in map(Outgoing._make, db.execute(f"SELECT queue, body {_waiting(db)} ORDER BY id")):
         if portion and (len(portion) == limit or size + len(row.body) > CHUNK_BYTES):
             yield portion
             portion, size = [], 0

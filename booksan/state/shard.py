@@ -7,8 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from booksan.errors import StateError
+from booksan.shards import ShardId
 from booksan.state import outbox
 from booksan.state.database import open_database, transaction
+from booksan.transport.base import Outgoing
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS tombstones (
@@ -37,7 +39,7 @@ SCHEMA = (
 )
 
 #: What the home is told, by the round of a letter: how often it has failed.
-Report = Callable[[int], list[tuple[str, bytes]]]
+Report = Callable[[int], list[Outgoing]]
 
 #: Seconds past a run's hard expiry for which a shard waits for the word of the run's home before it
 #: deletes what it has: clocks may differ, and only the home decides.
@@ -50,14 +52,15 @@ def lock_shard(root: Path, stage: str, shard: int) -> int:
     """Makes sure that only one process works as this shard; the lock dies with the process."""
     directory = root / "shards"
     directory.mkdir(parents=True, exist_ok=True)
-    path = directory / f"{stage}-{shard}.lock"
+    path = directory / f"{ShardId(stage, shard).file_name}.lock"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         raise StateError(
-            f"{stage}.{shard} is being worked on by another process (lock {path}); stop it first"
+            f"{ShardId(stage, shard)} is being worked on by another process (lock {path}); "
+            "stop it first"
         ) from None
     return descriptor
 
@@ -67,7 +70,7 @@ class ShardStore:
         directory = root / "shards"
         directory.mkdir(parents=True, exist_ok=True)
         self.db: sqlite3.Connection = open_database(
-            directory / f"{stage}-{shard}.db", synchronous=synchronous
+            directory / f"{ShardId(stage, shard).file_name}.db", synchronous=synchronous
         )
         with transaction(self.db):
             for statement in SCHEMA:
@@ -92,7 +95,10 @@ class ShardStore:
         """A database that was made before tombstones told whose they are."""
         columns = {row[1] for row in self.db.execute("PRAGMA table_info(tombstones)")}
         if "owner" not in columns:
-            self.db.execute("ALTER TABLE tombstones ADD COLUMN owner TEXT NOT NULL DEFAULT ''")
+            import sqlite_utils
+
+            tombstones = sqlite_utils.Database(self.db).table("tombstones")
+            tombstones.add_column("owner", str, not_null_default="")
 
     def is_gone(self, client: str) -> bool:
         return client in self._gone
@@ -120,12 +126,12 @@ class ShardStore:
         row = self.db.execute("SELECT reason FROM failures WHERE client = ?", (client,)).fetchone()
         return row[0] if row else None
 
-    def bury(
+    def leave_tombstone(
         self,
         client: str,
         how: str,
         expires: int,
-        gone: list[tuple[str, bytes]],
+        gone: list[Outgoing],
         owner: str = "",
     ) -> None:
         """The tombstone and the messages that tell others commit together."""
@@ -142,9 +148,7 @@ class ShardStore:
         self._failed.discard(client)
         self.untold.pop(client, None)
 
-    def fail(
-        self, client: str, reason: str, expires: int, report: list[tuple[str, bytes]] | None
-    ) -> None:
+    def fail(self, client: str, reason: str, expires: int, report: list[Outgoing] | None) -> None:
         """From now on the client's messages are dropped here; None: nobody can be told yet."""
         with transaction(self.db):
             self.db.execute(

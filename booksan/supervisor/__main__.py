@@ -9,17 +9,21 @@ from pathlib import Path
 
 from booksan.errors import StateError, UsageError
 from booksan.events import HOST_VARIABLE
-from booksan.pulse import Pulses
-from booksan.supervisor.child import Nursery
-from booksan.supervisor.company import Company
-from booksan.supervisor.config import HostConfig, read_config
-from booksan.supervisor.locks import take_locks
-from booksan.supervisor.logs import LOGS, log
+from booksan.heartbeat import Heartbeats
+from booksan.host.config import HostConfig, read_config
+from booksan.host.logs import LOGS, SUPERVISOR_LOG, say, take_terminal
+from booksan.host.status import (
+    EXIT_CANNOT_START,
+    EXIT_LOCKED,
+    HostState,
+    HostStatus,
+    take_locks,
+    write_status,
+)
+from booksan.membership.peers import Membership
+from booksan.news import News
+from booksan.supervisor.child import Nursery, Wakeup, make_parent_death
 from booksan.supervisor.loop import Supervisor
-from booksan.supervisor.states import EXIT_CANNOT_START, EXIT_LOCKED, HostState
-from booksan.supervisor.status import HostStatus, write_status
-from booksan.supervisor.tether import make_tether
-from booksan.supervisor.wakeup import Wakeup
 from booksan.tickets import SECRET_FILE, load_keys
 
 #: Seconds. A child that is being forked holds the lock for a moment after its parent's death.
@@ -30,38 +34,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     data_dir = Path(options.data_dir).resolve()
     _open_standard_fds()
+    take_terminal(data_dir)
     try:
         locks = take_locks(data_dir, options.wait_lock)
     except UsageError as error:
-        log("host", f"cannot start: {error}")
+        say(f"cannot start: {error}")
         return EXIT_LOCKED
     except OSError as error:
-        log("host", f"cannot start: {data_dir} cannot be used: {error.strerror}.")
+        say(f"cannot start: {data_dir} cannot be used: {error.strerror}.")
         return EXIT_CANNOT_START
     wakeup = Wakeup()
     try:
         config = _prepare(data_dir)
     except UsageError as error:
-        log("host", f"cannot start: {error}")
+        say(f"cannot start: {error}")
         _report_failure(data_dir, str(error))
         return EXIT_CANNOT_START
     if config.name:
         os.environ[HOST_VARIABLE] = config.name
-    pulses = Pulses(len(config.workers))
-    nursery = Nursery(data_dir, config.entry, wakeup, make_tether(), locks.workers, pulses)
+    heartbeats = Heartbeats(len(config.workers))
+    parent_death, news = make_parent_death(), News()
+    nursery = Nursery(data_dir, config.entry, wakeup, parent_death, locks.workers, heartbeats, news)
     parent_fd = 0 if options.with_parent else None
     try:
-        company = _company(config, data_dir)
+        membership = _company(config, data_dir)
     except (StateError, UsageError) as error:
-        log("host", f"cannot start: {error}")
+        say(f"cannot start: {error}")
         _report_failure(data_dir, str(error))
         return EXIT_CANNOT_START
     # With a parent it is the host of one command, which nobody else knows.
     meet = None if options.with_parent else partial(_company, data_dir=data_dir)
-    return Supervisor(config, nursery, parent_fd, company, meet).run()
+    try:
+        return Supervisor(config, nursery, parent_fd, membership, meet).run()
+    except BaseException as error:
+        say(f"ends by an error of its own: {error}; see {data_dir / LOGS / SUPERVISOR_LOG}")
+        raise
 
 
-def _company(config: HostConfig, data_dir: Path) -> Company | None:
+def _company(config: HostConfig, data_dir: Path) -> Membership | None:
     if config.election is None:
         return None
     secret = data_dir / SECRET_FILE
@@ -71,7 +81,7 @@ def _company(config: HostConfig, data_dir: Path) -> Company | None:
         keys = load_keys(data_dir)
     except OSError as error:
         raise UsageError(f"{error.filename or secret} cannot be read: {error.strerror}.") from None
-    return Company(config.election, keys, data_dir)
+    return Membership(config.election, keys, data_dir)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

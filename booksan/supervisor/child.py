@@ -1,23 +1,135 @@
-"""What a new process does before it is a worker."""
+"""What a new process does before it is a worker; it dies with its supervisor."""
 
+import ctypes
 import faulthandler
 import importlib
 import io
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from types import FrameType
+from typing import NoReturn, Protocol
 
-from booksan import pulse
+from booksan import heartbeat
 from booksan.events import write
-from booksan.supervisor.config import WorkerSpec
-from booksan.supervisor.logs import log_path
-from booksan.supervisor.states import EXIT_CANNOT_START
-from booksan.supervisor.tether import Tether
-from booksan.supervisor.wakeup import Wakeup
+from booksan.host.config import WorkerSpec
+from booksan.host.logs import log_path
+from booksan.host.status import EXIT_CANNOT_START
+from booksan.news import News, take
+
+# A worker dies with its supervisor, however that one dies.
+
+_PR_SET_PDEATHSIG = 1
+
+
+class ParentDeath(Protocol):
+    """Made in the supervisor, tied in each child."""
+
+    #: What a child must keep open.
+    child_fds: frozenset[int]
+
+    def watch_parent(self) -> None:
+        """Tie this process to the supervisor. Called in a child, right after the fork."""
+
+
+class DeathSignal:
+    """Linux: the kernel kills the child when its parent ends."""
+
+    child_fds: frozenset[int] = frozenset()
+
+    def __init__(self) -> None:
+        self._supervisor = os.getpid()
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def watch_parent(self) -> None:
+        if self._libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL)) != 0:
+            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+        # The supervisor may have died before the call: then no signal will come.
+        if os.getppid() != self._supervisor:
+            os._exit(1)
+
+
+class DeathPipe:
+    """Elsewhere: a pipe that ends when the supervisor does, and a thread that waits for it."""
+
+    def __init__(self) -> None:
+        self._read_fd, self._write_fd = os.pipe()
+        self.child_fds: frozenset[int] = frozenset({self._read_fd})
+
+    def watch_parent(self) -> None:
+        os.close(self._write_fd)
+        threading.Thread(target=self._watch, name="parent_death", daemon=True).start()
+
+    def _watch(self) -> None:
+        os.read(self._read_fd, 1)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def make_parent_death() -> ParentDeath:
+    return DeathSignal() if sys.platform == "linux" else DeathPipe()
+
+
+# Signals as bytes in a pipe: a handler only wakes the loop, and the loop decides.
+
+#: Each of them asks the host to drain.
+STOP_SIGNALS = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
+
+#: A terminal sends these to all processes of the tree. The supervisor alone acts on them.
+_TERMINAL_SIGNALS = frozenset({signal.SIGINT, signal.SIGHUP})
+
+
+class Wakeup:
+    """Catches SIGCHLD and the stop signals from the moment it is made."""
+
+    def __init__(self) -> None:
+        self.fd, self._write_fd = os.pipe()
+        os.set_blocking(self.fd, False)
+        os.set_blocking(self._write_fd, False)
+        signal.set_wakeup_fd(self._write_fd, warn_on_full_buffer=False)
+        self._caught = {signal.SIGCHLD, *filter(_wanted, STOP_SIGNALS)}
+        for signum in self._caught:
+            signal.signal(signum, _only_wake)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, self._caught)
+
+    def signals(self) -> frozenset[int]:
+        """Take the signals that came since the last call."""
+        try:
+            return frozenset(os.read(self.fd, 65536))
+        except BlockingIOError:
+            return frozenset()
+
+    def block(self) -> set[int]:
+        """Hold signals back. Until a child has its own handlers, it would answer for its parent."""
+        return set(signal.pthread_sigmask(signal.SIG_BLOCK, self._caught))
+
+    def unblock(self, mask: set[int]) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def forget_in_child(self, mask: set[int]) -> None:
+        """Give a new child the handlers of a new process."""
+        signal.set_wakeup_fd(-1)
+        for signum in self._caught:
+            signal.signal(signum, signal.SIG_DFL)
+        for signum in _TERMINAL_SIGNALS:
+            signal.signal(signum, signal.SIG_IGN)
+        self.unblock(mask)
+
+
+def _wanted(signum: signal.Signals) -> bool:
+    # nohup and background jobs of a shell ask for these to be ignored.
+    return signum not in _TERMINAL_SIGNALS or signal.getsignal(signum) != signal.SIG_IGN
+
+
+def _only_wake(_signum: int, _frame: FrameType | None) -> None:
+    """Python writes the signal's number to the pipe; there is no more to do."""
+
+
+# What a new process does before it is a worker.
 
 Entry = Callable[[Path, str, int], int]
 
@@ -29,11 +141,13 @@ class Nursery:
     data_dir: Path
     entry: str
     wakeup: Wakeup
-    tether: Tether
+    parent_death: ParentDeath
     #: The lock that is free again when the last worker is gone.
     workers_lock: int
     #: Where the workers give their signs of life.
-    pulses: pulse.Pulses
+    heartbeats: heartbeat.Heartbeats
+    #: What they tell of themselves and of runs.
+    news: News
 
 
 def become_worker(nursery: Nursery, spec: WorkerSpec, slot: int, mask: set[int]) -> NoReturn:
@@ -41,7 +155,8 @@ def become_worker(nursery: Nursery, spec: WorkerSpec, slot: int, mask: set[int])
     code = 1
     try:
         _leave_supervisor(nursery, mask, log_path(nursery.data_dir, spec.name))
-        pulse.take(nursery.pulses, slot)
+        heartbeat.take(nursery.heartbeats, slot)
+        take(nursery.news, spec.name)
         code = _run(nursery, spec)
     except SystemExit as stop:
         code = _exit_code(stop)
@@ -53,10 +168,11 @@ def become_worker(nursery: Nursery, spec: WorkerSpec, slot: int, mask: set[int])
 
 
 def _leave_supervisor(nursery: Nursery, mask: set[int], log: Path) -> None:
-    nursery.tether.tie()
+    nursery.parent_death.watch_parent()
     nursery.wakeup.forget_in_child(mask)
     _redirect_output(log)
-    _close_all_but({nursery.workers_lock, *nursery.tether.child_fds})
+    kept = {nursery.workers_lock, nursery.news.write_fd, *nursery.parent_death.child_fds}
+    _close_all_but(kept)
     faulthandler.enable()
 
 

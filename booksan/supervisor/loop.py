@@ -11,18 +11,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from booksan.errors import StateError, UsageError
-from booksan.supervisor.changes import Changes
-from booksan.supervisor.child import Nursery
-from booksan.supervisor.company import Company, Leading
-from booksan.supervisor.config import HostConfig
-from booksan.supervisor.heartbeat import Heartbeat
-from booksan.supervisor.logs import log
-from booksan.supervisor.policy import RestartHistory
-from booksan.supervisor.states import EXIT_CANNOT_START, EXIT_GAVE_UP, HostState, WorkerState
-from booksan.supervisor.status import HostStatus, write_status
-from booksan.supervisor.wakeup import STOP_SIGNALS
-from booksan.supervisor.watch import Watch
-from booksan.supervisor.workers import OUTSIDE_SIGNALS, Worker, describe_exit
+from booksan.host.config import HostConfig, RestartHistory
+from booksan.host.logs import has_terminal, log, say, tell
+from booksan.host.status import (
+    EXIT_CANNOT_START,
+    EXIT_GAVE_UP,
+    HostState,
+    HostStatus,
+    WorkerState,
+    write_status,
+)
+from booksan.membership.liveness import Heartbeat
+from booksan.membership.peers import Changes, Leading, Membership
+from booksan.supervisor.announcer import Announcer
+from booksan.supervisor.child import STOP_SIGNALS, Nursery
+from booksan.supervisor.workers import OUTSIDE_SIGNALS, ManagedWorker, WorkerWatch, describe_exit
 
 #: Seconds until a report that could not be written is tried again.
 _STATUS_RETRY = 1.0
@@ -36,24 +39,27 @@ class Supervisor:
         config: HostConfig,
         nursery: Nursery,
         parent_fd: int | None = None,
-        company: Company | None = None,
-        meet: Callable[[HostConfig], Company | None] | None = None,
+        membership: Membership | None = None,
+        meet: Callable[[HostConfig], Membership | None] | None = None,
     ) -> None:
-        """`parent_fd`: a pipe; when it ends, so does the host. `company`: the other hosts. `meet`:
-        the other hosts as they are after a change, if there may be any."""
+        """`parent_fd`: a pipe; when it ends, so does the host. `membership`: the other hosts.
+
+        `meet`: the other hosts as they are after a change, if there may be any.
+        """
         now = time.monotonic()
         self._config = config
         self._nursery = nursery
         self._parent_fd = parent_fd
-        self._company = company
+        self._company = membership
         self._meet = meet
         self._changes = Changes(nursery.data_dir)
         self._workers = [
-            Worker(spec, RestartHistory(config.restart), due=now, slot=slot)
+            ManagedWorker(spec, RestartHistory(config.restart), due=now, slot=slot)
             for slot, spec in enumerate(config.workers)
         ]
+        self._teller = Announcer(config.workers)
         self._heartbeat = Heartbeat(nursery.data_dir)
-        self._watch = Watch(config, nursery.pulses, self._workers, nursery.data_dir)
+        self._watch = WorkerWatch(config, nursery.heartbeats, self._workers, nursery.data_dir)
         self._state = HostState.STARTING
         self._exit_code = 0
         self._error: str | None = None
@@ -69,6 +75,7 @@ class Supervisor:
         while self._state not in (HostState.STOPPED, HostState.FAILED):
             self._wait()
             self._hear_signals()
+            self._teller.hear(self._nursery.news.read())
             self._reap()
             self._start_due()
             self._watch.look()
@@ -80,11 +87,11 @@ class Supervisor:
             self._publish()
         if self._company is not None:
             self._company.close()
-        log("host", str(self._state))
+        say(str(self._state))
         return self._exit_code
 
     def _wait(self) -> None:
-        watched = [self._nursery.wakeup.fd]
+        watched = [self._nursery.wakeup.fd, self._nursery.news.fd]
         if self._parent_fd is not None:
             watched.append(self._parent_fd)
         if self._company is not None:
@@ -131,11 +138,16 @@ class Supervisor:
             # As process 1 of a container it also inherits orphans, which are nobody's worker.
             for worker in self._workers:
                 if worker.pid == pid:
-                    self._bury(worker, code)
+                    self._note_death(worker, code)
 
-    def _bury(self, worker: Worker, code: int) -> None:
+    def _note_death(self, worker: ManagedWorker, code: int) -> None:
         lived = time.monotonic() - worker.started
-        log(worker.name, f"{describe_exit(code)}, pid {worker.pid}, after {lived:.1f} s")
+        words = f"{describe_exit(code)}, pid {worker.pid}, after {lived:.1f} s"
+        if worker.state is WorkerState.DRAINING:
+            log(worker.name, words)
+        else:
+            tell(worker.name, words if code == EXIT_CANNOT_START else f"{words}; starts again")
+        self._teller.lost(worker.name)
         if self._draining:
             worker.ended(WorkerState.STOPPED)
         elif code == EXIT_CANNOT_START:
@@ -147,7 +159,7 @@ class Supervisor:
             killed = -code in OUTSIDE_SIGNALS and not worker.hung
             self._plan_restart(worker, reason, killed=killed)
 
-    def _plan_restart(self, worker: Worker, reason: str, *, killed: bool) -> None:
+    def _plan_restart(self, worker: ManagedWorker, reason: str, *, killed: bool) -> None:
         due = worker.history.died(worker.started, time.monotonic(), killed=killed)
         if due is not None:
             worker.due = due
@@ -159,7 +171,7 @@ class Supervisor:
             f"{policy.window:g} s; at last it {reason}{self._why(worker)}",
         )
 
-    def _why(self, worker: Worker) -> str:
+    def _why(self, worker: ManagedWorker) -> str:
         words = worker.last_words(self._nursery.data_dir)
         return f": {words}" if words else ""
 
@@ -171,7 +183,7 @@ class Supervisor:
         if self._state is HostState.STARTING and all(worker.starts for worker in self._workers):
             self._state = HostState.RUNNING
 
-    def _start(self, worker: Worker) -> None:
+    def _start(self, worker: ManagedWorker) -> None:
         try:
             worker.start(self._nursery)
         except OSError as error:
@@ -205,19 +217,19 @@ class Supervisor:
             self._company = self._meet(config)
         except (StateError, UsageError) as error:
             # The work goes on meanwhile, and the heartbeat, so that nobody takes it for dead.
-            log("host", f"cannot meet the other hosts: {error}")
+            tell("host", f"cannot meet the other hosts: {error}")
             self._changes.again(time.monotonic())
             return
         self._config = replace(self._config, election=config.election)
         others = ", ".join(config.election.peers) if config.election else "nobody"
-        log("host", f"knows {others} now")
+        tell("host", f"knows {others} now")
 
     @property
     def _draining(self) -> bool:
         return self._state is HostState.DRAINING
 
     def _fail(self, code: int, error: str) -> None:
-        log("host", f"gives up: {error}")
+        say(f"gives up: {error}")
         self._exit_code = code
         self._error = error
         self._drain("a worker cannot go on")
@@ -227,6 +239,8 @@ class Supervisor:
         if self._draining:
             return
         log("host", f"draining: {reason}")
+        again = "; Ctrl-C again ends it at once" if has_terminal() else ""
+        say(f"stopping: finishes what is in hand{again}")
         # A host that broke down wants to be revived; one that is to end, or cannot start, not.
         if self._company is not None and self._exit_code in (0, EXIT_CANNOT_START):
             self._company.leave()
@@ -247,7 +261,7 @@ class Supervisor:
         elif self._kill_at is not None and self._kill_at <= time.monotonic():
             self._kill_at = None
             for worker in alive:
-                log(worker.name, f"did not end in time, is killed, pid {worker.pid}")
+                tell(worker.name, f"did not end in time, is killed, pid {worker.pid}")
                 worker.signal(signal.SIGKILL)
 
     def _publish(self) -> None:
@@ -270,4 +284,13 @@ class Supervisor:
         restarts = sum(worker.restarts for worker in workers)
         leading = self._company.leading() if self._company else Leading(None, None)
         code = self._exit_code if self._error else None
-        return HostStatus(os.getpid(), self._state, restarts, workers, self._error, code, *leading)
+        return HostStatus(
+            os.getpid(),
+            self._state,
+            restarts,
+            workers,
+            self._error,
+            code,
+            *leading,
+            ready=self._teller.ready,
+        )

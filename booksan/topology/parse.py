@@ -1,16 +1,150 @@
-"""From the text of a topology's file to a topology."""
+"""From a name or a path to a topology; errors name the file and the key."""
 
 import json
 import re
+import sysconfig
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
+import booksan
+from booksan.datasets import broken_datasets, datasets
 from booksan.errors import UsageError
+from booksan.shards import ShardId
 from booksan.stages.graph import Dataset
-from booksan.topology.check import check
 from booksan.topology.model import Address, HostPlan, Queues, QueuesKind, Topology
-from booksan.topology.section import Section, nearest
+from booksan_common.names import nearest
+
+# One table of a TOML file. Every error names the file and the key, and says what to do.
+
+
+class Section:
+    def __init__(self, file: str, path: str, found: Mapping[str, Any]) -> None:
+        self.file = file
+        self.path = path
+        self._found = found
+
+    def error(self, key: str, message: str) -> UsageError:
+        where = ".".join(part for part in (self.path, key) if part)
+        return UsageError(f"{self.file}: {where}: {message}")
+
+    def allow(self, *known: str) -> None:
+        for key in self._found:
+            if key not in known:
+                raise self.error(key, f"there is no such key; {nearest(key, known)}")
+
+    def keys(self) -> Iterator[str]:
+        return iter(self._found)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._found
+
+    def text(self, key: str, example: str) -> str:
+        value = self._found.get(key)
+        if not isinstance(value, str) or not value:
+            raise self.error(key, f"must be text such as {example!r}{_not(key, self._found)}")
+        return value
+
+    def whole(self, key: str, low: int) -> int:
+        value = self._found.get(key)
+        if not isinstance(value, int) or isinstance(value, bool) or value < low:
+            raise self.error(key, f"must be a whole number from {low} on{_not(key, self._found)}")
+        return value
+
+    def number(self, key: str, *, low: float) -> float:
+        value = self._found.get(key)
+        fits = (
+            isinstance(value, int | float) and not isinstance(value, bool) and low <= value < 1e12
+        )
+        if not fits:
+            raise self.error(key, f"must be a number from {low:g} on{_not(key, self._found)}")
+        assert isinstance(value, int | float)
+        return value
+
+    def list_of(self, key: str, kind: type, example: str) -> list[Any]:
+        value = self._found.get(key)
+        # bool is an int to Python, and to nobody else.
+        if not isinstance(value, list) or any(type(item) is not kind for item in value):
+            raise self.error(key, f"must be a list such as {example}{_not(key, self._found)}")
+        return value
+
+    def table(self, key: str, *, needed: bool = True) -> "Section":
+        path = ".".join(part for part in (self.path, key) if part)
+        value = self._found.get(key)
+        if value is None and not needed:
+            return Section(self.file, path, {})
+        if not isinstance(value, dict):
+            raise self.error(key, f"must be a table, [{path}]{_not(key, self._found)}")
+        return Section(self.file, path, value)
+
+
+def _not(key: str, found: Mapping[str, Any]) -> str:
+    return f", not {found[key]!r}" if key in found else "; it is missing"
+
+
+# What holds for a topology as a whole, beyond what each key must look like.
+
+
+def check(topology: Topology, file: str, stages: Collection[str]) -> None:
+    """`stages`: all that the data sets of the topology need."""
+    if not topology.hosts:
+        raise UsageError(f"{file}: hosts: there is none; add a table such as [hosts.alpha]")
+    _check_hosts(topology, file)
+    _check_shards(topology, file)
+    missing = sorted(set(stages) - set(topology.shards))
+    if missing:
+        raise UsageError(
+            f"{file}: no host runs {', '.join(missing)}; add it to the stages of one, such as "
+            f"{missing[0]} = [0], or take its data set out of datasets"
+        )
+    if topology.queues.kind is QueuesKind.SPOOL and not topology.on_one_machine:
+        raise UsageError(
+            f"{file}: queues.kind: a spool is on one machine, but the hosts have addresses on "
+            "several; use kind = 'rabbitmq'"
+        )
+
+
+def _check_hosts(topology: Topology, file: str) -> None:
+    hosts = topology.hosts.values()
+    _check_unique(file, "id", ((host.name, host.id) for host in hosts))
+    _check_unique(file, "address", ((host.name, host.address) for host in hosts))
+    _check_unique(file, "gateway", ((host.name, host.gateway) for host in hosts))
+
+
+def _check_unique(file: str, key: str, values: Iterable[tuple[str, Hashable]]) -> None:
+    seen: dict[Hashable, str] = {}
+    for host, value in values:
+        if value in seen:
+            raise UsageError(
+                f"{file}: hosts.{host}.{key}: {value} is taken by hosts.{seen[value]}; "
+                "give each host its own"
+            )
+        seen[value] = host
+
+
+def _check_shards(topology: Topology, file: str) -> None:
+    owners: dict[ShardId, str] = {}
+    for host in topology.hosts.values():
+        for shard in host.shards:
+            if shard in owners:
+                raise UsageError(
+                    f"{file}: hosts.{host.name}.stages.{shard.stage}: shard {shard.shard} is on "
+                    f"{owners[shard]} already; a shard is on one host, with its disk"
+                )
+            owners[shard] = host.name
+    for stage in sorted({one.stage for one in owners}):
+        numbers = sorted(one.shard for one in owners if one.stage == stage)
+        gaps = sorted(set(range(numbers[-1])) - set(numbers))
+        if gaps:
+            raise UsageError(
+                f"{file}: {stage}: no host has shard {gaps[0]}, though there is {numbers[-1]}; "
+                "number the shards of a stage 0, 1, 2, ... over all hosts"
+            )
+
+
+# From the text of a topology's file to a topology.
 
 #: Names become directories, host names and prefixes of queues.
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -37,8 +171,10 @@ LIMITS: Mapping[str, float] = {
 _WHOLE = frozenset({"expiry", "idle", "max_clients", "max_connections", "max_batch_bytes"})
 
 
-def parse_topology(text: str, file: str, datasets: Mapping[str, Dataset]) -> Topology:
-    """`file` is for the errors; `datasets` are all that there are."""
+def parse_topology(
+    text: str, file: str, datasets: Mapping[str, Dataset], broken: Mapping[str, str] | None = None
+) -> Topology:
+    """`file` is for the errors; `datasets` are all that there are, `broken` why others are not."""
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -46,7 +182,7 @@ def parse_topology(text: str, file: str, datasets: Mapping[str, Dataset]) -> Top
     top = Section(file, "", found)
     top.allow("name", "datasets", "queues", "gateway", "hosts")
     hosts = top.table("hosts")
-    wanted = _datasets(top, datasets)
+    wanted = _datasets(top, datasets, broken or {})
     stages = {stage.name for name in wanted for stage in datasets[name].stages}
     topology = Topology(
         name=_name(top, "name", top.text("name", "three")),
@@ -56,6 +192,8 @@ def parse_topology(text: str, file: str, datasets: Mapping[str, Dataset]) -> Top
         limits=_limits(top.table("gateway", needed=False)),
         names=_names(top.table("gateway", needed=False)),
     )
+    if "datasets" not in top:
+        topology = topology.with_stages(stages)
     check(topology, file, stages)
     return topology
 
@@ -79,11 +217,15 @@ def _name(section: Section, key: str, name: str) -> str:
     return name
 
 
-def _datasets(top: Section, known: Mapping[str, Dataset]) -> tuple[str, ...]:
+def _datasets(
+    top: Section, known: Mapping[str, Dataset], broken: Mapping[str, str]
+) -> tuple[str, ...]:
     if "datasets" not in top:
         return tuple(known)
     wanted = top.list_of("datasets", str, json.dumps([next(iter(known))]))
     for name in wanted:
+        if name in broken and name not in known:
+            raise top.error("datasets", f"{name!r} cannot be used: {broken[name]}")
         if name not in known:
             raise top.error("datasets", f"there is no data set {name!r}; {nearest(name, known)}")
     if not wanted or len(wanted) != len(set(wanted)):
@@ -182,3 +324,48 @@ def _stages(section: Section, known: set[str]) -> dict[str, tuple[int, ...]]:
     if not stages:
         raise section.error("", "a host needs at least one shard, such as q3-join = [0]")
     return stages
+
+
+# A topology by its name (`three`) or by the path of its file (`hosts/three.toml`).
+
+DEFAULT = "single"
+
+
+def topology_directories() -> tuple[Path, ...]:
+    """In a source tree, else where the installation put them."""
+    source = Path(booksan.__file__).resolve().parent.parent / "hosts"
+    return source, Path(sysconfig.get_path("data")) / "share" / "booksan" / "hosts"
+
+
+def known_topologies() -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for directory in topology_directories():
+        for path in sorted(directory.glob("*.toml")):
+            found.setdefault(path.stem, path)
+    return found
+
+
+def find_topology(config: str) -> Path:
+    """What has a slash or a suffix is a path; a plain name is one that booksan knows."""
+    if not NAME.fullmatch(config):
+        return Path(config)
+    known = known_topologies()
+    if config not in known:
+        raise UsageError(
+            f"no topology is named {config!r}; {nearest(config, known)}; or give a file's path"
+        )
+    return known[config]
+
+
+def load_topology(config: str = DEFAULT) -> Topology:
+    path = find_topology(config)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not TOML: it is not text in UTF-8") from None
+    except OSError as error:
+        raise UsageError(
+            f"the topology {path} cannot be read: {error.strerror}; give a file's path or one of "
+            f"the names {', '.join(sorted(known_topologies()))}"
+        ) from None
+    return parse_topology(text, str(path), datasets(), broken_datasets())

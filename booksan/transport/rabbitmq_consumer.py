@@ -12,9 +12,15 @@ from typing import Any
 from booksan.errors import TransportError
 from booksan.transport.base import HOLD, Consumer, Delivery
 from booksan.transport.rabbitmq_address import BrokerAddress
-from booksan.transport.rabbitmq_channel import ACCESS_REFUSED, Channel, ChannelClosed
-from booksan.transport.rabbitmq_link import Link, settle
-from booksan.transport.rabbitmq_lock import ConsumerLock, busy
+from booksan.transport.rabbitmq_link import (
+    ACCESS_REFUSED,
+    Channel,
+    ChannelClosed,
+    ConsumerLock,
+    Link,
+    busy,
+    settle,
+)
 
 
 class RabbitMQConsumer(Consumer):

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from booksan.errors import TransportError
 from booksan.transport.base import Consumer, Depth, Outgoing, Transport, check_queue_name
-from booksan.transport.spool_consumer import SpoolConsumer
-from booksan.transport.spool_files import (
+from booksan.transport.spool_consumer import (
     Disk,
     QueueFiles,
+    SpoolConsumer,
     list_messages,
     message_name,
     message_size,

@@ -1,19 +1,102 @@
-"""Runs that cannot give their answers: what the shard notes, and what it tells their home.
+"""Trouble: of the machine or of a message; dead letters; runs that fail, and who is told."""
 
-A contradiction is final: from then on the shard drops the client's messages. A dead letter is not:
-the shard goes on with all other messages, so that the letter can be replayed after a fix, and the
-home forgets the failure when it was handled.
-"""
-
+import json
 import logging
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
 
+from booksan.errors import MessageError, NoSpace, TransportError
 from booksan.logs import of_client
-from booksan.messages import Control, control_message, encode
+from booksan.messages import Control, control_message, decode, digest_of, encode
+from booksan.shards import ShardId, queue_name
 from booksan.spec import HOME, Spec
-from booksan.stages.graph import queue_name
-from booksan.worker.letters import letter_error, remove_letter
-from booksan.worker.publisher import Publisher
+from booksan.transport.base import Outgoing
+from booksan.worker.session import Publisher
 from booksan.worker.shard import Shard
+from booksan_common.files import write_atomically
+
+# Telling trouble with the machine from trouble with a message.
+
+#: SQLite's primary result codes that tell of the machine and never of a message.
+_SQLITE_ENVIRONMENT = {
+    sqlite3.SQLITE_BUSY,
+    sqlite3.SQLITE_LOCKED,
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR,
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_NOMEM,
+}
+
+
+def is_environment(error: BaseException) -> bool:
+    """A full disk, a lost connection, a busy database: they say nothing about what is in hand."""
+    if isinstance(error, sqlite3.OperationalError):
+        # The primary result code is in the low byte of the extended one.
+        return getattr(error, "sqlite_errorcode", 0) & 0xFF in _SQLITE_ENVIRONMENT
+    return isinstance(error, NoSpace | TransportError | OSError | MemoryError)
+
+
+# Dead letters: messages that could not be handled, kept with their error until a person looks.
+
+
+def letter_id(body: bytes) -> str:
+    return digest_of(body)
+
+
+def letter_path(root: Path, stage: str, shard: int, letter: str) -> Path:
+    return root / "letters" / ShardId(stage, shard).file_name / f"{letter}.msg"
+
+
+def keep_letter(
+    root: Path, stage: str, shard: int, body: bytes, error: str, traceback: str = ""
+) -> Path:
+    """Both files are durable before the message may be acknowledged; doing it twice is harmless."""
+    path = letter_path(root, stage, shard, letter_id(body))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, body)
+    about = {"stage": stage, "shard": shard, "error": error, "time": int(time.time())}
+    about |= {"traceback": traceback} | _contents(body)
+    write_atomically(path.with_suffix(".json"), json.dumps(about, indent=2).encode())
+    return path
+
+
+def letter_error(root: Path, stage: str, shard: int, letter: str) -> str:
+    """Why it could not be handled; a person may have removed what told it."""
+    path = letter_path(root, stage, shard, letter).with_suffix(".json")
+    try:
+        return str(json.loads(path.read_text())["error"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its error was not kept"
+
+
+def remove_letter(root: Path, stage: str, shard: int, letter: str) -> None:
+    """The message goes last, so that what is listed can be shown."""
+    path = letter_path(root, stage, shard, letter)
+    path.with_suffix(".json").unlink(missing_ok=True)
+    path.unlink(missing_ok=True)
+
+
+def _contents(body: bytes) -> dict[str, Any]:
+    try:
+        message = decode(body)
+    except MessageError:
+        return {"client": None}
+    return {
+        "client": message.client,
+        "sender": message.sender,
+        "kind": message.kind.value,
+        "seq": message.seq,
+    }
+
+
+# Runs that cannot give their answers: what the shard notes, and what it tells their home.
+#
+# A contradiction is final: from then on the shard drops the client's messages. A dead letter is
+# not: the shard goes on with all other messages, so that the letter can be replayed after a fix,
+# and the home forgets the failure when it was handled.
 
 log = logging.getLogger("booksan.worker")
 
@@ -74,7 +157,7 @@ class Failures:
         if reports:
             self._publisher.publish_now(reports)
 
-    def bury_letter(self, spec: Spec, letter: str, reason: str) -> None:
+    def open_letter(self, spec: Spec, letter: str, reason: str) -> None:
         """Until the letter is replayed, the run has failed."""
         where = self._at(f"dead letter: {reason}")
         log.error("the run failed: %s", where, extra=of_client(spec.client))
@@ -107,8 +190,8 @@ class Failures:
 
     def _report(
         self, spec: Spec, control: Control, letter: str, round: int, **data: str
-    ) -> list[tuple[str, bytes]]:
+    ) -> list[Outgoing]:
         message = control_message(
             spec, self._shard.sender, control, letter=letter, round=round, **data
         )
-        return [(queue_name(HOME, spec.home), encode(message))]
+        return [Outgoing(queue_name(HOME, spec.home), encode(message))]

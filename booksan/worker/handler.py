@@ -15,22 +15,20 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from booksan.datasets import dataset_named
 from booksan.errors import MessageError, OtherVersion, UsageError
+from booksan.heartbeat import beat
 from booksan.logs import of_client
 from booksan.messages import Control, Kind, Message, encode, end_message
 from booksan.partition import numbered_messages
-from booksan.pulse import beat
 from booksan.spec import HOME, Spec
-from booksan.stages.datasets import dataset_named
-from booksan.stages.operator import Place, Stateful, Stateless
+from booksan.stages.operator import Context, Stateful, Stateless
 from booksan.state import outbox
-from booksan.state.client import FINISHING, ClientStore, database_path
-from booksan.state.streams import Conflict
-from booksan.worker.departures import Departures
-from booksan.worker.environment import is_environment
-from booksan.worker.failures import Failures
-from booksan.worker.publisher import Publisher
-from booksan.worker.session import Session
+from booksan.state.client import FINISHING, ClientStore, Conflict, database_path
+from booksan.transport.base import Outgoing
+from booksan.worker.cleanup import Cleanup
+from booksan.worker.failures import Failures, is_environment
+from booksan.worker.session import Publisher, Session
 from booksan.worker.shard import Shard
 
 log = logging.getLogger("booksan.worker")
@@ -56,7 +54,7 @@ class Handler:
         self.due: OrderedDict[str, None] = OrderedDict()
         self.publisher = Publisher(shard)
         self.failures = Failures(shard, self.publisher)
-        self.departures = Departures(shard, self.publisher, self.failures, self._forget_client)
+        self.cleanup = Cleanup(shard, self.publisher, self.failures, self._forget_client)
         #: How soon a home asks again, and how soon a shard sends the same again.
         self._questions = Pauses(self.settings.stalled_after, shard.clock.steady)
         self._repeats = Pauses(self.settings.stalled_after, shard.clock.steady)
@@ -70,13 +68,13 @@ class Handler:
         thousands.
         """
         self.publisher.publish(self.store.db)
-        self.departures.resume()
+        self.cleanup.resume()
         for path in self.shard.databases():
             beat()
             client = path.parent.name
             if not self.store.is_failed(client) and self._is_due(client, path):
                 self.due[client] = None
-        self.departures.expire()
+        self.cleanup.expire()
 
     def handle(self, messages: Sequence[Message]) -> None:
         """Everything that follows from these messages at once, up to the confirmed publish."""
@@ -132,7 +130,7 @@ class Handler:
 
     def tick(self) -> None:
         """Now and then: who is to leave; and at a home, who waits for what will not come."""
-        self.departures.expire()
+        self.cleanup.expire()
         if self.stage == HOME:
             for path in self.shard.databases():
                 beat()
@@ -151,7 +149,7 @@ class Handler:
             return []
         newest = max(message.spec.generation for message in messages)
         if newest > self.store.generation(client):
-            self.departures.restart(client, newest)
+            self.cleanup.restart(client, newest)
         generation = self.store.generation(client)
         wanted = [message for message in messages if message.spec.generation == generation]
         if wanted and self._is_late(wanted[0].spec):
@@ -165,7 +163,7 @@ class Handler:
 
     def _is_late(self, spec: Spec) -> bool:
         clock = self.shard.clock
-        return self.departures.is_over(spec, clock.now()) and clock.settled
+        return self.cleanup.is_over(spec, clock.now()) and clock.settled
 
     def _refuse_late(self, spec: Spec) -> None:
         """If it is this clock that is wrong, the run must not wait for what is dropped here."""
@@ -175,7 +173,7 @@ class Handler:
     def _handle_client(self, client: str, messages: list[Message]) -> None:
         leave = next((m for m in messages if m.control in (Control.RELEASE, Control.GONE)), None)
         if leave is not None:
-            self.departures.leave(leave)
+            self.cleanup.leave(leave)
             return
         operator = dataset_named(messages[0].spec.dataset).stage[self.stage].operator
         for message in messages:
@@ -191,13 +189,13 @@ class Handler:
 
     def _handle_stateless(self, operator: Stateless, messages: list[Message]) -> None:
         """A pure function of each message: no database, ends are passed on as they are."""
-        outgoing: list[tuple[str, bytes]] = []
+        outgoing: list[Outgoing] = []
         for message in messages:
             beat()
             place = self._place(message.spec)
             if message.kind is Kind.END:
                 end = encode(end_message(message.spec, place.sender, message.seq))
-                outgoing += [(queue, end) for queue in place.receiving_queues()]
+                outgoing += [Outgoing(queue, end) for queue in place.receiving_queues()]
             elif message.kind is Kind.BATCH:
                 output = operator.at(place).transform(message)
                 outgoing += numbered_messages(
@@ -242,12 +240,16 @@ class Handler:
         if client in self._settled or self.store.is_failed(client):
             return
         try:
-            session = self._session_of(client)
-        except (sqlite3.DatabaseError, MessageError, OtherVersion) as error:
+            self._ask_if_stalled(client)
+        except OtherVersion as error:
+            log.error("cannot be looked at: %s", error, extra=of_client(client))
+        except (sqlite3.DatabaseError, MessageError) as error:
             if is_environment(error):
                 raise
-            log.error("cannot be looked at: %s", error, extra=of_client(client))
-            return
+            self.cleanup.unreadable(client, error)
+
+    def _ask_if_stalled(self, client: str) -> None:
+        session = self._session_of(client)
         if session is None:
             return
         questions = session.questions()
@@ -279,20 +281,20 @@ class Handler:
                 # Killed while it was being made, or deleted; what began it comes again.
                 if store is not None:
                     store.close()
-                self.departures.delete_state(client)
+                self.cleanup.delete_state(client)
                 return False
             with closing(store):
-                self.departures.note_end(store)
+                self.cleanup.note_end(store)
                 return store.phase == FINISHING or outbox.waiting(store.db)
         except (sqlite3.DatabaseError, MessageError) as error:
             if is_environment(error):
                 raise
-            self.departures.unreadable(client, error)
+            self.cleanup.unreadable(client, error)
             return False
 
     # -- sessions ----------------------------------------------------------------------------------
 
-    def _place(self, spec: Spec) -> Place:
+    def _place(self, spec: Spec) -> Context:
         begun = f"client {spec.client} was begun with version {spec.version} of {spec.dataset}"
         try:
             dataset = dataset_named(spec.dataset)
@@ -300,7 +302,7 @@ class Handler:
             raise OtherVersion(f"{begun}: {error}") from error
         if dataset.version != spec.version:
             raise OtherVersion(f"{begun}; this booksan has version {dataset.version}")
-        return Place(
+        return Context(
             spec, dataset, self.stage, self.number, self.shard.secret, self.settings.piece_rows
         )
 

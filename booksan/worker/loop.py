@@ -10,17 +10,18 @@ import contextlib
 import logging
 import sqlite3
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from booksan.errors import MessageError, OtherVersion
+from booksan.heartbeat import beat, has_hung
 from booksan.logs import of_client
 from booksan.messages import Control, Message, decode
-from booksan.pulse import beat, has_hung
+from booksan.stages.dataset_errors import in_words
 from booksan.state import outbox
 from booksan.transport.base import Delivery
-from booksan.worker.environment import is_environment
-from booksan.worker.letters import keep_letter, letter_id
+from booksan.worker.failures import is_environment, keep_letter, letter_id
 from booksan.worker.shard import Shard
 
 if TYPE_CHECKING:
@@ -95,7 +96,22 @@ class Worker:
         return self._handler is not None and bool(self._handler.due)
 
     def step(self, timeout: float) -> bool:
-        """Handles what is waiting, and a piece of what is due; False if there was nothing."""
+        """Handles what is waiting, and a piece of what is due; False if there was nothing.
+
+        What makes effects happen exactly once, each step with its crash points:
+
+        1. receive: what is waiting, up to a bound in messages and bytes. (received)
+        2. prepare: repeats are dropped, and all that needs no lock is computed. (computed)
+        3. transaction: dedup, state and outbox commit together. (in-transaction, committed)
+        4. publish: the outbox goes out and is confirmed. (partly-published, published)
+        5. clear: what was published is noted as such. (outbox-cleared)
+        6. acknowledge: only now the queue forgets the messages. (acknowledged)
+
+        Killed between any two of them, the next life gets the same messages again, finds those in
+        dedup that were committed, and publishes what was not noted, with the same bytes. Steps 2
+        to 5 are `Session.take` and `Publisher.publish`, by way of `Handler.handle`. Final output
+        goes through 3 to 5 alone, piece by piece (`Session.finish_piece`).
+        """
         beat()
         self._tick()
         limit = 1 if self.careful else self.settings.max_messages
@@ -137,7 +153,7 @@ class Worker:
             if is_environment(error):
                 raise
             log.exception("its output cannot be made", extra=of_client(client))
-            reason = f"its output cannot be made: {type(error).__name__}: {error}"
+            reason = f"its output cannot be made: {in_words(error)}"
             if self.store.count_attempt(_work_for(client), reason) >= self.settings.max_attempts:
                 self._give_up(client, reason)
             else:
@@ -185,7 +201,7 @@ class Worker:
     def _handle_alone(self, delivery: Delivery) -> None:
         """Until it works, or has failed often enough to be a dead letter."""
         letter = letter_id(delivery.body)
-        tries, reason = 0, ""
+        tries, reason, where = 0, "", ""
         while tries < self.settings.max_attempts:
             beat()
             try:
@@ -197,13 +213,13 @@ class Worker:
                 if is_environment(error):
                     raise
                 log.exception("a message raised, handled alone")
-                reason = f"{type(error).__name__}: {error}"
+                reason, where = in_words(error), traceback.format_exc()
                 tries = self.store.count_attempt(letter, reason)
             else:
                 if tries:
                     self.store.forget_attempts(letter)
                 return
-        self._bury_letter(delivery, reason)
+        self._dead_letter(delivery, reason, where)
 
     def _forgive(self, handled: Iterable[tuple[Delivery, Message]]) -> None:
         """Dead letters that were replayed and went well this time."""
@@ -218,7 +234,7 @@ class Worker:
         letter = letter_id(delivery.body)
         deaths = self.store.take_in_hand(letter, self._weight)
         if deaths >= self.settings.max_deaths:
-            self._bury_letter(delivery, f"the worker died {deaths} times in a row with it in hand")
+            self._dead_letter(delivery, f"the worker died {deaths} times in a row with it in hand")
         else:
             with self._in_hand(letter):
                 self._handle_alone(delivery)
@@ -236,10 +252,10 @@ class Worker:
                 self.store.put_down(what)
             raise
 
-    def _bury_letter(self, delivery: Delivery, reason: str) -> None:
+    def _dead_letter(self, delivery: Delivery, reason: str, where: str = "") -> None:
         """The message is kept with its error; the client's run fails, the others go on."""
         shard = self.shard
-        path = keep_letter(shard.root, shard.stage, shard.number, delivery.body, reason)
+        path = keep_letter(shard.root, shard.stage, shard.number, delivery.body, reason, where)
         log.error("dead letter %s: %s", path, reason)
         self.store.forget_attempts(letter_id(delivery.body))
         try:
@@ -248,7 +264,7 @@ class Worker:
             return
         # A home that cannot note a failure must not report that failure to itself for ever.
         if message.control is not Control.FAILED:
-            self.handler.failures.bury_letter(message.spec, letter_id(delivery.body), reason)
+            self.handler.failures.open_letter(message.spec, letter_id(delivery.body), reason)
 
     def _tick(self) -> None:
         """Now and then: clients past their hard expiry, runs that stall, old tombstones."""

@@ -11,19 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from booksan import logs
+from booksan import logs, news
 from booksan.clock import Clock
 from booksan.errors import EXIT_CANNOT_START, QueueBusy, StateError, UsageError
-from booksan.memory import quiet_collector
-from booksan.pulse import beat
+from booksan.heartbeat import beat, quiet_collector
+from booksan.shards import ShardId
 from booksan.state.shard import ShardStore, lock_shard
 from booksan.tickets import load_secret
 from booksan.transport import open_transport, queues_address
-from booksan.worker import crash
-from booksan.worker.environment import is_environment
+from booksan.worker.failures import is_environment
 from booksan.worker.loop import Worker
-from booksan.worker.settings import Settings
-from booksan.worker.shard import Shard
+from booksan.worker.shard import Settings, Shard, crash_points
 
 log = logging.getLogger("booksan.worker")
 
@@ -45,7 +43,7 @@ OTHER_FILES = 40
 PAUSES = (0.1, 2.0)
 
 
-class Life:
+class WorkerProcess:
     """One worker process: takes SIGTERM, and outlives full disks and lost connections."""
 
     def __init__(self, root: Path, stage: str, shard: int) -> None:
@@ -110,7 +108,7 @@ class Life:
                     store=store,
                     secret=load_secret(self.root),
                     settings=replace(settings, max_sessions=sessions_at_once(settings)),
-                    crash=crash.from_environment(self.stage, self.shard),
+                    crash=crash_points(self.stage, self.shard),
                     clock=self.clock,
                 )
                 self._serve(Worker(shard), suspicious=suspicious)
@@ -121,6 +119,7 @@ class Life:
         self.worker = worker
         try:
             worker.resume(suspicious=suspicious)
+            news.ready()
             if worker.settings.warm_up:
                 self._warm_up(worker)
             quiet_collector()
@@ -158,8 +157,8 @@ def sessions_at_once(settings: Settings) -> int:
 
 def run(data_dir: Path, stage: str, shard: int) -> int:
     """The entry that the supervisor calls in the forked child."""
-    logs.set_up(f"{stage}.{shard}")
-    life = Life(data_dir, stage, shard)
+    logs.set_up(str(ShardId(stage, shard)))
+    life = WorkerProcess(data_dir, stage, shard)
     signal.signal(signal.SIGTERM, life.stop)
     try:
         lock = lock_shard(data_dir, stage, shard)

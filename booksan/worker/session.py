@@ -1,26 +1,62 @@
-"""A stateful shard's work for one client: its store, its operator, its output."""
+"""A stateful shard's work for one client: its store, its operator, its output, published."""
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 
-from booksan.files import sync_directory
+from booksan import news
+from booksan.heartbeat import beat
 from booksan.messages import Control, Kind, Message, control_message, encode, end_message
 from booksan.partition import bodies, body_digest, partition
-from booksan.pulse import beat
+from booksan.shards import queue_name
 from booksan.spec import HOME
-from booksan.stages.graph import Keyed, queue_name
-from booksan.stages.operator import Place, Stateful
+from booksan.stages.graph import Keyed
+from booksan.stages.operator import Context, Stateful
 from booksan.state import outbox
-from booksan.state.client import ENDED, FINISHING, TAKING, ClientStore
+from booksan.state.client import ENDED, FINISHING, TAKING, ClientStore, Conflict, Verdict
 from booksan.state.database import transaction
-from booksan.state.streams import Conflict, Verdict
-from booksan.worker.crash import Crash
+from booksan.transport.base import Outgoing
+from booksan.worker.shard import Crash, Shard
+from booksan_common.files import sync_directory
+
+# Out of the outbox into the queues: publish, confirm, and only then note that it is done.
+
+
+class Publisher:
+    def __init__(self, shard: Shard) -> None:
+        self._transport = shard.transport
+        self._chunk = shard.settings.publish_chunk
+        self._crash = shard.crash
+
+    def publish(self, db: sqlite3.Connection, *, keep: bool = False) -> None:
+        """Everything that waits in the outbox, confirmed; `keep` it, to send it again if asked."""
+        if not outbox.waiting(db):
+            return
+        for count, chunk in enumerate(outbox.chunks(db, self._chunk)):
+            beat()
+            if count:
+                self._crash("partly-published")
+            self._transport.publish(chunk)
+        self._crash("published")
+        (outbox.mark_published if keep else outbox.clear)(db)
+        self._crash("outbox-cleared")
+
+    def publish_now(self, messages: Sequence[Outgoing]) -> None:
+        """What a stateless stage makes of its input, which is acknowledged after this."""
+        for start in range(0, len(messages), self._chunk):
+            if start:
+                self._crash("partly-published")
+            self._transport.publish(messages[start : start + self._chunk])
+        self._crash("published")
+
+
+# A stateful shard's work for one client: its store, its operator, its output.
 
 
 class Session:
     """Everything a transaction of one client touches. Closed and made anew after any error."""
 
     def __init__(
-        self, store: ClientStore, place: Place, crash: Crash, now: Callable[[], float]
+        self, store: ClientStore, place: Context, crash: Crash, now: Callable[[], float]
     ) -> None:
         operator = place.dataset.stage[place.stage].operator
         assert isinstance(operator, Stateful)
@@ -86,13 +122,13 @@ class Session:
         with transaction(self.store.db):
             outbox.repeat(self.store.db, queue)
 
-    def questions(self) -> list[tuple[str, bytes]]:
+    def questions(self) -> list[Outgoing]:
         """To those of whom something is still to come here, and who can send it again."""
         place = self.place
         asked = {*filter(self._keeps, self.store.incomplete_senders()), *self.operator.unheard()}
         question = encode(control_message(place.spec, place.sender, Control.REPEAT, to=place.queue))
         return [
-            (queue_name(stage, int(shard)), question)
+            Outgoing(queue_name(stage, int(shard)), question)
             for stage, _, shard in (sender.partition("/") for sender in sorted(asked))
         ]
 
@@ -111,6 +147,7 @@ class Session:
         with transaction(self.store.db):
             self.store.create(self.place.stage, self.place.shard, streams, self.now())
             self.operator.create()
+            self._tell(news.BEGINS)
         sync_directory(self.store.path.parent)
         sync_directory(self.store.path.parent.parent)
 
@@ -129,12 +166,21 @@ class Session:
 
     def _apply(self, message: Message, prepared: object) -> None:
         if message.kind is Kind.CONTROL:
-            self.operator.control(message)
+            self._control(message)
         # Judged again, because two messages of one group can contradict each other.
         elif self.store.judge(message) is Verdict.NEW:
             self.store.record(message, self.now())
             if message.kind is Kind.BATCH:
                 self.operator.apply(message, prepared)
+
+    def _control(self, message: Message) -> None:
+        before = self.operator.failure()
+        self.operator.control(message)
+        after = self.operator.failure()
+        if before is None and after is not None:
+            self._tell(news.FAILED, after)
+        elif before is not None and after is None:
+            self._tell(news.DONE if self.store.all_complete() else news.HEALED)
 
     def _advance(self) -> bool:
         """What follows from the messages recorded in this transaction; True if home is told."""
@@ -144,12 +190,25 @@ class Session:
             if name in self.place.dataset.stage[self.place.stage].joins:
                 self._report_complete(name)
                 reported = True
+            matches = self.operator.matches(name)
+            if matches is not None:
+                self._report_complete(name, rows=matches.rows, matched=matches.matched)
         if self.store.phase == TAKING and self.store.all_complete():
             self.store.set_meta("phase", FINISHING)
+            if self.operator.failure() is None:
+                self._tell(news.DONE)
         return reported
 
-    def _report_complete(self, source: str) -> None:
-        """The home gives the permit for the next source when all joins have said this."""
+    def _tell(self, what: str, reason: str = "") -> None:
+        """What people hear of runs they hear from the home."""
+        if self.place.stage == HOME:
+            news.of_run(self.place.spec, what, rows=self.store.uploaded_rows(), reason=reason)
+
+    def _report_complete(self, source: str, **more: int) -> None:
+        """The home gives the permit for the next source when all joins have said this.
+
+        It goes out before the final output does, so a home that has all answers has it too.
+        """
         place = self.place
         message = control_message(
             place.spec,
@@ -158,8 +217,9 @@ class Session:
             source=source,
             stage=place.stage,
             shard=place.shard,
+            **more,
         )
-        self.store.post([(queue_name(HOME, place.spec.home), encode(message))])
+        self.store.post([Outgoing(queue_name(HOME, place.spec.home), encode(message))])
 
     def _emit(self, stage: str, keyed: Keyed) -> None:
         place = self.place
@@ -171,13 +231,13 @@ class Session:
                 message = Message(
                     place.spec, place.sender, Kind.BATCH, seq, digest, {"rows": rows}, body
                 )
-                self.store.post([(queue, encode(message))])
+                self.store.post([Outgoing(queue, encode(message))])
 
     def _emit_ends(self) -> None:
         for queue in self.place.receiving_queues():
             length = self.store.sent_to(queue)
             message = end_message(self.place.spec, self.place.sender, length)
-            self.store.post([(queue, encode(message))])
+            self.store.post([Outgoing(queue, encode(message))])
 
 
 def _without_copies(messages: Sequence[Message]) -> Iterator[Message]:

@@ -2,7 +2,7 @@
 
 import signal
 
-from booksan_client.interrupts import heed
+from booksan_common.commands import heed
 
 
 def main() -> None:

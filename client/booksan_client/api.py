@@ -1,17 +1,19 @@
-"""Every path of a gateway as a typed call."""
+"""Every path of a gateway as a typed call; and the latest news of a run, by long polls."""
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import Any, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 from booksan_client.caller import Caller
-from booksan_client.dataset import Dataset, ParamValue
-from booksan_client.errors import Refused, ServerError
-from booksan_client.status import Status
+from booksan_client.status import DatasetInfo, Status
 from booksan_client.wire import READ_TIMEOUT, Reply, Request, Sink
+from booksan_common.errors import Refused, ServerError
+from booksan_common.params import ParamValue
 
 #: Seconds that a server holds an answer back at most.
 LONGEST_WAIT = 25.0
@@ -51,12 +53,13 @@ class Api:
     def health(self) -> dict[str, Any]:
         return self._get("/v1/health", dict)
 
-    def dataset(self, name: str) -> Dataset:
-        return self._get(f"/v1/datasets/{quote(name, safe='')}", Dataset.from_json)
+    def dataset(self, name: str) -> DatasetInfo:
+        return self._get(f"/v1/datasets/{quote(name, safe='')}", DatasetInfo.from_json)
 
-    def datasets(self) -> list[Dataset]:
+    def datasets(self) -> list[DatasetInfo]:
         return self._get(
-            "/v1/datasets", lambda found: [Dataset.from_json(each) for each in found["datasets"]]
+            "/v1/datasets",
+            lambda found: [DatasetInfo.from_json(each) for each in found["datasets"]],
         )
 
     def clients(self) -> dict[str, Any]:
@@ -250,3 +253,103 @@ def _made(reply: Reply, make: Callable[[Any], T]) -> T:
             f"the server's answer is not that of a booksan gateway ({error!r}); "
             "is the address right?"
         ) from error
+
+
+# The latest that the server says of a run, by long polls in a thread of its own.
+
+#: Seconds from one status to the next while batches go out.
+CALM = 0.5
+#: The same while something is waited for: at first, and as a share of the time it took so far.
+EAGER = 0.02
+EAGER_SHARE = 0.05
+#: Seconds between two statuses with all stages, which ask all hosts, at most: for stalls.
+STAGES = 30.0
+
+
+class Follower:
+    """Asks again and again; what goes wrong is raised in the thread that looks."""
+
+    def __init__(self, api: ClientApi, first: Status, *, stages_every: float) -> None:
+        """`stages_every`: seconds between two statuses with all stages."""
+        self._api = api.apart()
+        self._latest = first
+        self._stages_every = stages_every
+        #: Since when something is waited for, on the monotonic clock.
+        self._eager_since: float | None = None
+        self._error: Exception | None = None
+        self._news = threading.Condition()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="follower", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Returns when the thread has ended; a poll that is under way is broken off."""
+        self._stopped.set()
+        with self._news:
+            self._news.notify_all()
+        self._api.caller.close()
+        self._thread.join()
+
+    def latest(self) -> Status:
+        with self._news:
+            if self._error is not None:
+                raise self._error
+            return self._latest
+
+    def wait_for_news(self, seen: Status, seconds: float) -> None:
+        """Until there is another status than `seen`, for that long at most."""
+        with self._news:
+            self._news.wait_for(lambda: self._error or self._latest is not seen, seconds)
+
+    def hurry(self) -> None:
+        """From now on something is waited for."""
+        with self._news:
+            self._eager_since = time.monotonic()
+            self._news.notify_all()
+
+    def calm_down(self) -> None:
+        """Nobody waits for anything that a status could tell."""
+        with self._news:
+            self._eager_since = None
+
+    def _follow(self) -> None:
+        stages_at = time.monotonic()
+        try:
+            while not self._stopped.is_set():
+                with_stages = time.monotonic() >= stages_at
+                self._tell(self._ask(with_stages))
+                if with_stages:
+                    stages_at = time.monotonic() + self._stages_every
+                self._pause()
+        except Exception as error:  # noqa: BLE001 - raised where it is looked for
+            with self._news:
+                self._error = error
+                self._news.notify_all()
+
+    def _ask(self, with_stages: bool) -> Status:
+        if with_stages:
+            return self._api.status(stages=True)
+        wait = min(LONGEST_WAIT, self._stages_every)
+        return self._api.status(seen=self._latest.version, wait=wait)
+
+    def _tell(self, status: Status) -> None:
+        with self._news:
+            self._latest = status
+            self._news.notify_all()
+
+    def _pause(self) -> None:
+        """Ends early when somebody begins to wait."""
+        with self._news:
+            since = self._eager_since
+            pause = CALM
+            if since is not None:
+                pause = min(CALM, max(EAGER, EAGER_SHARE * (time.monotonic() - since)))
+            self._news.wait_for(lambda: self._eager_since != since or self._stopped.is_set(), pause)

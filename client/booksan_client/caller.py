@@ -1,23 +1,107 @@
-"""Requests that are repeated until a server answers them, with growing pauses."""
+"""Requests that are repeated until one of the servers answers, with growing pauses."""
 
 import json
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from booksan_client.errors import (
-    ClientError,
+from booksan_client.wire import Broken, Reply, Request, Sink, Wire
+from booksan_common.errors import (
+    BooksanError,
     Interrupted,
     NoSpace,
     Refused,
+    RunFailed,
     RunGone,
     ServerError,
 )
-from booksan_client.servers import Servers
-from booksan_client.wire import Broken, Reply, Request, Sink, Wire
+
+# Which of several servers a request goes to: any that works, in turn.
+
+#: Seconds that a server is left alone after its first failure; it doubles with each one more.
+FIRST_PAUSE = 0.1
+#: Seconds that it grows to.
+MOST_PAUSE = 15.0
+
+
+class Choice(NamedTuple):
+    """A server, or none that may be asked before `wait` seconds are over."""
+
+    server: str | None
+    wait: float = 0.0
+
+
+@dataclass
+class _Health:
+    failures: int = 0
+    #: On the monotonic clock.
+    not_before: float = 0.0
+
+
+class Servers:
+    """Any gateway takes any request, so they take turns; one that fails is left alone for longer
+    and longer, unless it is the only one left."""
+
+    def __init__(
+        self,
+        urls: Sequence[str] | Callable[[], Sequence[str]],
+        *,
+        first_pause: float = FIRST_PAUSE,
+        most_pause: float = MOST_PAUSE,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        """`urls` may be a function, which is asked each time: a server may move."""
+        self._find: Callable[[], Sequence[str]] = urls if callable(urls) else lambda: urls
+        self._first_pause = first_pause
+        self._most_pause = most_pause
+        self._clock = clock
+        self._chance = chance
+        self._lock = threading.Lock()
+        self._health: dict[str, _Health] = {}
+        self._turn = 0
+
+    @property
+    def urls(self) -> list[str]:
+        return list(self._find())
+
+    def choose(self, avoid: str | None = None) -> Choice:
+        """The next one in turn; `avoid` only if there is no other."""
+        urls = self.urls
+        if not urls:
+            return Choice(None, self._first_pause)
+        now = self._clock()
+        with self._lock:
+            ready = [url for url in urls if self._of(url).not_before <= now]
+            if not ready:
+                soonest = min(self._of(url).not_before for url in urls)
+                return Choice(None, soonest - now)
+            others = [url for url in ready if url != avoid] or ready
+            self._turn += 1
+            return Choice(others[self._turn % len(others)])
+
+    def worked(self, server: str) -> None:
+        with self._lock:
+            self._health.pop(server, None)
+
+    def failed(self, server: str) -> None:
+        with self._lock:
+            health = self._of(server)
+            if health.not_before > self._clock():
+                # Several requests that were on their way together are one failure.
+                return
+            health.failures += 1
+            pause = min(self._most_pause, self._first_pause * 2.0 ** min(health.failures - 1, 20))
+            health.not_before = self._clock() + pause * (0.5 + self._chance() / 2)
+
+    def _of(self, server: str) -> _Health:
+        return self._health.setdefault(server, _Health())
+
+
+# Requests that are repeated until a server answers them, with growing pauses.
 
 #: Seconds without a success, and without a word that it will come, after which the servers are
 #: given up.
@@ -40,6 +124,8 @@ _MOST_PAUSE = 10.0
 _LOOK = 0.1
 #: Seconds that a request is in trouble before the user hears of it, and until the next time.
 TELL_AFTER = 5.0
+#: The same while no server has ever answered: there may be none.
+TELL_NONE_AFTER = 1.0
 TELL_AGAIN = 60.0
 
 
@@ -61,13 +147,13 @@ class Trouble:
         self._lock = threading.Lock()
         self._not_before = 0.0
 
-    def about(self, cause: str) -> None:
+    def about(self, cause: str, advice: str = "") -> None:
         with self._lock:
             now = time.monotonic()
             if now < self._not_before:
                 return
             self._not_before = now + TELL_AGAIN
-        self._tell(f"waiting for a server ({cause})")
+        self._tell(f"waiting for a server ({cause})" + (f"; {advice}" if advice else ""))
 
 
 @dataclass
@@ -81,6 +167,8 @@ class _Tries:
     last: str | None = None
     cause: str = ""
     status: int = 0
+    #: The last server that was tried is not there at all.
+    away: bool = False
 
     def pause(self, most: float) -> float:
         longest = min(most, _FIRST_PAUSE * 2.0 ** min(self.number - 1, 20))
@@ -88,7 +176,7 @@ class _Tries:
 
 
 class Caller:
-    """Sends requests to any of the servers; raises a ClientError when it gives up.
+    """Sends requests to any of the servers; raises a BooksanError when it gives up.
 
     Any thread may use it. `while_waiting` is called, in the thread that made the caller only,
     while a request waits for its next try; it raises to end the waiting.
@@ -102,21 +190,32 @@ class Caller:
         limits: Limits | None = None,
         while_waiting: Callable[[], object] = lambda: None,
         trouble: Trouble | None = None,
+        advice: Callable[[Sequence[str]], str] = lambda _: "",
     ) -> None:
+        """`advice`: what to do when none of these servers can be reached."""
         self.servers = servers
         self.limits = limits or Limits()
         self.while_waiting = while_waiting
         self._trouble = trouble
+        self._advice = advice
         self._headers = dict(headers)
         self._wire = Wire()
         self._owner = threading.get_ident()
         self._stopped = threading.Event()
         #: The last success, or the last time that a server asked for patience.
         self._last_word = time.monotonic()
+        #: Some server has answered, whatever it said.
+        self._answered = False
 
     def another(self) -> "Caller":
         """One for the same servers that can be closed alone."""
-        return Caller(self.servers, self._headers, limits=self.limits, trouble=self._trouble)
+        return Caller(
+            self.servers,
+            self._headers,
+            limits=self.limits,
+            trouble=self._trouble,
+            advice=self._advice,
+        )
 
     def stop(self) -> None:
         """Requests that are under way, or are waiting, end with Interrupted."""
@@ -160,8 +259,9 @@ class Caller:
         except Broken as error:
             self._check_stopped()
             self.servers.failed(server)
-            tries.cause, tries.status = f"{server}: {error}", 0
+            tries.cause, tries.status, tries.away = f"{server}: {error}", 0, error.away
             return None
+        self._answered, tries.away = True, False
         if reply.status in _AGAIN:
             self._put_off(server, reply, tries)
             return None
@@ -192,8 +292,10 @@ class Caller:
     def _check_patience(self, tries: _Tries) -> None:
         now = time.monotonic()
         same = now - tries.same_since
-        if self._trouble is not None and now - tries.started > TELL_AFTER:
-            self._trouble.about(tries.cause)
+        advice = self._advice(self.servers.urls) if tries.away else ""
+        after = TELL_AFTER if self._answered else TELL_NONE_AFTER
+        if self._trouble is not None and now - tries.started > after:
+            self._trouble.about(tries.cause, advice)
         if tries.status == 507 and same > min(self.limits.no_space, self.limits.patience):
             raise NoSpace(
                 f"no space left at the server ({tries.cause}); when there is room, the same "
@@ -204,7 +306,8 @@ class Caller:
         if now - max(tries.started, self._last_word) > self.limits.patience:
             raise ServerError(
                 f"no server has done what was asked for {self.limits.patience:.0f} s "
-                f"({tries.cause}); the same command goes on where it was"
+                f"({tries.cause}); "
+                f"{f'{advice}; then ' if advice else ''}the same command goes on where it was"
             )
 
     def _wait(self, seconds: float) -> None:
@@ -239,10 +342,12 @@ def _message(reply: Reply) -> tuple[str, str, str]:
         return "", f"answered with status {reply.status}", ""
 
 
-def _error(reply: Reply) -> ClientError:
+def _error(reply: Reply) -> BooksanError:
     code, message, how = _message(reply)
     if reply.status == 410 or code == "unknown_client":
         return RunGone(message, how)
+    if code == "run_failed":
+        return RunFailed(message)
     if reply.status == 401:
         message = f"{message}; a token is given by --token-file or BOOKSAN_TOKEN"
     return Refused(reply.status, code, message)

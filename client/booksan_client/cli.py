@@ -5,19 +5,21 @@ from typing import Annotated
 
 import typer
 
-EXIT_CODES = (
-    "Exit codes: 0 done; 1 internal error; 2 usage; 3 the input is not usable; 4 too many rejected "
-    "rows; 5 the run failed; 6 no space left; 7 the server cannot be reached or refuses; 8 the run "
-    "is gone at the server; 130 interrupted."
-)
+import booksan_client
+from booksan_client import completion
+from booksan_common.commands import SELDOM, SERVERS, SETTINGS, Commands, notes, version
 
 app = typer.Typer(
+    cls=Commands,
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
     help="Sends files to a booksan server and fetches the answers.",
 )
+
+#: Codes of commands that speak with a server.
+_SERVER_CODES = (7, 8)
 
 Server = Annotated[
     list[str] | None,
@@ -26,12 +28,16 @@ Server = Annotated[
         help="A server; repeat it for several, of which any that works is used. "
         "BOOKSAN_SERVER names them too, with commas.",
         show_default="http://127.0.0.1:7300",
+        rich_help_panel=SERVERS,
     ),
 ]
 TokenFile = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="File with the servers' token.", show_default="$BOOKSAN_TOKEN"
+        metavar="FILE",
+        help="File with the servers' token.",
+        show_default="$BOOKSAN_TOKEN",
+        rich_help_panel=SERVERS,
     ),
 ]
 OperatorTokenFile = Annotated[
@@ -40,81 +46,147 @@ OperatorTokenFile = Annotated[
         metavar="FILE",
         help="File with the operator's token.",
         show_default="$BOOKSAN_OPERATOR_TOKEN",
+        rich_help_panel=SERVERS,
     ),
 ]
 Patience = Annotated[
     float,
     typer.Option(
-        min=0, metavar="SECONDS", help="Give up after so long without any success at any server."
+        min=0,
+        metavar="SECONDS",
+        help="Give up after so long without any success at any server.",
+        rich_help_panel=SERVERS,
     ),
 ]
 
 
-def _own_clients(incomplete: str) -> list[str]:
-    """For the shell's completion."""
-    from booksan_client.state import known_clients
-
-    return [state.id for _, state in known_clients() if state.id.startswith(incomplete)]
-
-
 Client = Annotated[
     str,
-    typer.Argument(metavar="CLIENT", help="The client's id.", autocompletion=_own_clients),
+    typer.Argument(metavar="CLIENT", help="The client's id.", autocompletion=completion.clients),
+]
+Dataset = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASET", help="The name of the data set.", autocompletion=completion.datasets
+    ),
+]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        # An unreadable file is found later, as a matter of the input and not of usage.
+        readable=False,
+        metavar="FILES",
+        help="Its files in order, plain or .gz.",
+    ),
+]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="For the answers, q1.csv and so on.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A parameter, e.g. q3.min_reviews=5; repeat it for more.",
+        autocompletion=completion.settings,
+    ),
+]
+MaxRejected = Annotated[
+    int | None,
+    typer.Option(
+        min=0, metavar="N", help="Stop when more rows are rejected.", show_default="no limit"
+    ),
+]
+BatchBytes = Annotated[
+    int | None, typer.Option(min=1, max=4 * 1024 * 1024, help="Size of a batch.", hidden=True)
 ]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document on stdout, nothing else.")
 ]
 Format = Annotated[
-    str, typer.Option("--format", metavar="FORMAT", help="Of the answers: csv, json or parquet.")
+    str,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="Of the answers: csv, json or parquet.",
+        autocompletion=completion.formats,
+    ),
+]
+
+Queries = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--query",
+        metavar="NAME",
+        help="Show and write only this query's answer, e.g. q3; repeat it for more.",
+        show_default="all",
+        autocompletion=completion.queries,
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", help="Show nothing but errors; the answers are in files."),
 ]
 
 #: Seconds that questions about a run may take; its upload is more patient.
 _SHORT = 30.0
 
 
-@app.command(epilog=EXIT_CODES)
+_Id = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="NAME",
+        help="The client's id.",
+        show_default="made up",
+        rich_help_panel=SELDOM,
+    ),
+]
+
+_Compress = Annotated[
+    str,
+    typer.Option(
+        metavar="HOW",
+        help="Batches on their way: none or gzip.",
+        autocompletion=completion.compressions,
+        rich_help_panel=SELDOM,
+    ),
+]
+
+
+@app.command(
+    epilog=notes(
+        "booksan submit books books_data.csv Books_rating.csv --out answers",
+        codes=(3, 4, 5, 6, *_SERVER_CODES),
+    )
+)
 def submit(
-    dataset: Annotated[str, typer.Argument(metavar="DATASET", help="The name of the data set.")],
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            readable=False,
-            metavar="FILES",
-            help="Its files in order, plain or .gz.",
-        ),
-    ],
+    dataset: Dataset,
+    files: Files,
     server: Server = None,
     out: Annotated[
-        Path | None, typer.Option(help="Directory for the answers, q1.csv and so on.")
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="For the answers, q1.csv and so on.",
+            show_default="none, with --detach",
+        ),
     ] = None,
     form: Format = "csv",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A parameter, e.g. q3.min_reviews=5."),
-    ] = None,
-    max_rejected: Annotated[
-        int | None,
-        typer.Option(min=0, help="Stop when more rows are rejected.", show_default="no limit"),
-    ] = None,
+    queries: Queries = None,
+    settings: Settings = None,
+    max_rejected: MaxRejected = None,
     detach: Annotated[
         bool, typer.Option("--detach", help="Leave after the upload; `results` fetches later.")
     ] = False,
-    id: Annotated[
-        str | None,
-        typer.Option("--id", metavar="NAME", help="The client's id.", show_default="made up"),
-    ] = None,
+    id: _Id = None,
     new: Annotated[
         bool,
         typer.Option("--new", help="Begin anew, and cancel an unfinished run of the same files."),
     ] = False,
-    compress: Annotated[
-        str, typer.Option(metavar="HOW", help="Batches on their way: none or gzip.")
-    ] = "none",
+    compress: _Compress = "none",
     token_file: TokenFile = None,
     patience: Patience = 300.0,
-    batch_bytes: Annotated[
-        int | None, typer.Option(min=1, max=4 * 1024 * 1024, help="Size of a batch.", hidden=True)
-    ] = None,
+    batch_bytes: BatchBytes = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Sends the files of a data set to a server and writes its answers.
@@ -137,11 +209,13 @@ def submit(
         new=new,
         batch_bytes=batch_bytes,
         compress=compress,
+        queries=queries or (),
+        quiet=quiet,
     )
     raise typer.Exit(submit_command(request, as_json=as_json))
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(epilog=notes("booksan status --watch", "booksan status CLIENT", codes=_SERVER_CODES))
 def status(
     client: Annotated[
         str | None,
@@ -149,11 +223,11 @@ def status(
             metavar="[CLIENT]",
             help="Its id.",
             show_default="all of yours",
-            autocompletion=_own_clients,
+            autocompletion=completion.clients,
         ),
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on showing it until the run is done or failed.")
+        bool, typer.Option("--watch", help="Go on showing it until all are done or failed.")
     ] = False,
     server: Server = None,
     token_file: TokenFile = None,
@@ -161,7 +235,7 @@ def status(
     patience: Patience = _SHORT,
     as_json: Json = False,
 ) -> None:
-    """Shows how far each source and stage of a run is, and where it is stalled."""
+    """Shows how far all your runs are; of one, each source and stage, and where it is stalled."""
     from booksan_client.connect import ServerOptions
     from booksan_client.watch import status_command
 
@@ -169,11 +243,12 @@ def status(
     raise typer.Exit(status_command(client, options, watch=watch, as_json=as_json))
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(epilog=notes("booksan results CLIENT --out answers", codes=(3, 5, 6, *_SERVER_CODES)))
 def results(
     client: Client,
-    out: Annotated[Path, typer.Option(help="Directory for the answers, q1.csv and so on.")],
+    out: Out,
     form: Format = "csv",
+    queries: Queries = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave them at the server, to be fetched again.")
     ] = False,
@@ -181,6 +256,7 @@ def results(
     token_file: TokenFile = None,
     operator_token_file: OperatorTokenFile = None,
     patience: Patience = 300.0,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Waits for the answers of a run whose upload is complete, and writes them."""
@@ -188,10 +264,20 @@ def results(
     from booksan_client.manage import results_command
 
     options = ServerOptions(server or (), token_file, operator_token_file, patience)
-    raise typer.Exit(results_command(client, out, form, options, keep=keep, as_json=as_json))
+    code = results_command(
+        client,
+        out,
+        form,
+        options,
+        queries=queries or (),
+        keep=keep,
+        quiet=quiet,
+        as_json=as_json,
+    )
+    raise typer.Exit(code)
 
 
-@app.command(epilog=EXIT_CODES)
+@app.command(epilog=notes("booksan cancel CLIENT", codes=_SERVER_CODES[:1]))
 def cancel(
     client: Client,
     server: Server = None,
@@ -208,7 +294,10 @@ def cancel(
     raise typer.Exit(cancel_command(client, options, as_json=as_json))
 
 
-@app.command("list", epilog=EXIT_CODES)
+@app.command(
+    "list",
+    epilog=notes("booksan list --operator-token-file operator-token", codes=_SERVER_CODES[:1]),
+)
 def list_clients(
     server: Server = None,
     operator_token_file: OperatorTokenFile = None,
@@ -223,5 +312,30 @@ def list_clients(
     raise typer.Exit(list_command(options, as_json=as_json))
 
 
+#: The commands as a program of their own.
+alone = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=SETTINGS,
+)
+alone.add_typer(app)
+
+
+@alone.callback()
+def booksan_client_app(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=version("booksan-client", booksan_client.__version__),
+            is_eager=True,
+            help="Shows the version.",
+        ),
+    ] = False,
+) -> None:
+    """Sends files to a booksan server and fetches the answers."""
+
+
 def main() -> None:
-    app()
+    alone()

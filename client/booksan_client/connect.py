@@ -1,16 +1,17 @@
 """From the options that name servers and credentials to calls."""
 
+import ipaddress
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from booksan_client.api import Api
-from booksan_client.caller import PATIENCE, Caller, Limits, Trouble
-from booksan_client.credentials import OPERATOR_TOKEN, TOKEN, authorization, read_token
-from booksan_client.errors import Interrupted, UsageError
-from booksan_client.servers import Servers
+from booksan_client.caller import PATIENCE, Caller, Limits, Servers, Trouble
 from booksan_client.wire import check_url
+from booksan_common.errors import Interrupted, UsageError
+from booksan_common.files import OPERATOR_TOKEN, TOKEN, authorization, read_token
 
 DEFAULT_SERVER = "http://127.0.0.1:7300"
 SERVERS = "BOOKSAN_SERVER"
@@ -56,6 +57,25 @@ def interrupted_by(stopping: Callable[[], bool]) -> Callable[[], None]:
     return look
 
 
+def what_to_do(urls: Sequence[str]) -> str:
+    """About servers none of which can be reached."""
+    if all(map(_is_here, urls)):
+        return "start one with `booksan host` in another terminal, or with `booksan cluster up`"
+    return (
+        f"check the address (--server, {SERVERS}), that a host runs there, and that no firewall is "
+        "in the way"
+    )
+
+
+def _is_here(url: str) -> bool:
+    """On this machine, as far as the address tells."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def connect(
     urls: Sequence[str],
     token: str | None,
@@ -70,5 +90,6 @@ def connect(
         limits=Limits(patience=patience),
         while_waiting=look,
         trouble=Trouble(tell) if tell else None,
+        advice=what_to_do,
     )
     return Api(caller)

@@ -2,25 +2,20 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from typing import Protocol, Self
 
-from booksan_client.api import Api, ClientApi
-from booksan_client.collect import AnswerDisplay, Collector, Summary, words_for_rows
-from booksan_client.cutter import BATCH_BYTES, BATCH_LINES
-from booksan_client.dataset import Dataset, ParamValue
-from booksan_client.doubt import Doubts
-from booksan_client.errors import FileChanged, RunFailed, RunGone, TooManyRejected
-from booksan_client.follow import Follower
-from booksan_client.healing import Healer, Part, put_batch
+from booksan_client.api import Api, ClientApi, Follower
+from booksan_client.collect import AnswerDisplay, Collector, OutDirectory, Summary, words_for_rows
 from booksan_client.inputs import Input
-from booksan_client.journal import Journal, fingerprint, surely_other
-from booksan_client.out import OutDirectory
-from booksan_client.state import ClientState, StateDirectory
-from booksan_client.status import Stall, Status
-from booksan_client.upload import compare, upload
+from booksan_client.state import ClientState, Journal, StateDirectory, fingerprint, surely_other
+from booksan_client.status import DatasetInfo, Stall, Status
+from booksan_client.upload import Doubts, Healer, Part, compare, put_batch, upload
+from booksan_common.cutter import BATCH_BYTES, BATCH_LINES
+from booksan_common.errors import FileChanged, RunFailed, RunGone, TooManyRejected
+from booksan_common.params import ParamValue
 
 #: Seconds between two looks at everything but the server while something is waited for.
 LOOK = 0.1
@@ -32,9 +27,10 @@ class Display(AnswerDisplay, Protocol):
     """What a run tells while it goes."""
 
     @property
-    def shows_stages(self) -> bool: ...
+    def stages_every(self) -> float: ...
     def begin(self, inputs: Sequence[Input], resumed: bool) -> None: ...
-    def uploaded(self, source: str, offset: int) -> None: ...
+    def sent_before(self, sent: Mapping[str, tuple[int, int]]) -> None: ...
+    def uploaded(self, source: str, position: int, batches: int) -> None: ...
     def moved(self, status: Status) -> None: ...
 
 
@@ -42,7 +38,7 @@ class Display(AnswerDisplay, Protocol):
 class Plan:
     """What is asked for."""
 
-    dataset: Dataset
+    dataset: DatasetInfo
     inputs: Sequence[Input]
     params: dict[str, ParamValue]
     #: None: only the upload is done here; the answers stay at the server.
@@ -51,6 +47,8 @@ class Plan:
     max_rejected: int | None = None
     batch_bytes: int = BATCH_BYTES
     compress: str = "none"
+    #: Whose answers are wanted; all without any.
+    queries: Sequence[str] = ()
 
 
 class Submission:
@@ -80,7 +78,7 @@ class Submission:
         self._settled = settled
         self.collector = None
         if plan.out is not None:
-            self.collector = Collector(self.api, plan.out, plan.format, display, look)
+            self.collector = Collector(self.api, plan.out, plan.format, display, look, plan.queries)
         self.summary = self.collector.summary if self.collector else Summary()
 
     def to_the_end(self) -> Summary:
@@ -116,7 +114,7 @@ class Submission:
             self._begin_anew(first.generation)
             self.directory.forget_journals()
         self.note_ticket(first)
-        with Life(self, first) as life:
+        with Generation(self, first) as life:
             for each in self.plan.inputs:
                 life.send(each)
             life.settle()
@@ -147,7 +145,7 @@ class Submission:
         self.state.phase = phase
         self.directory.save(self.state)
 
-    def _collect(self, life: "Life", collector: Collector) -> None:
+    def _collect(self, life: "Generation", collector: Collector) -> None:
         collector.finish(life.wait(lambda status: status.done))
         self.state.summary = asdict(self.summary)
         self._enter("collected")
@@ -155,7 +153,7 @@ class Submission:
         self.api.acknowledge()
 
 
-class Life:
+class Generation:
     """One generation of a run: its journals, what the server says of it, and what it lacks."""
 
     def __init__(self, whole: Submission, first: Status) -> None:
@@ -170,6 +168,9 @@ class Life:
         api = self.whole.api
         with ExitStack() as stack:
             self._parts = {each.source.name: self._part(each, stack) for each in self._plan.inputs}
+            self._display.sent_before(
+                {name: part.journal.sent() for name, part in self._parts.items()}
+            )
             self._doubts = stack.enter_context(closing(Doubts()))
             for part in self._parts.values():
                 if part.journal.doubtful:
@@ -177,7 +178,7 @@ class Life:
             #: Closed when an upload ends early, so that no batch of it waits any more.
             self._lane = api.apart()
             stack.callback(self._lane.caller.close)
-            follower = Follower(api, self._first, show_stages=self._display.shows_stages)
+            follower = Follower(api, self._first, stages_every=self._display.stages_every)
             self._follower = stack.enter_context(follower)
             self._healer = Healer(
                 api, self._parts, self._display.note, self._look, self._plan.compress
@@ -210,7 +211,7 @@ class Life:
             give_up=self._lane.caller.close,
             delimiter=each.source.delimiter,
         ):
-            self._display.uploaded(name, sent.end)
+            self._display.uploaded(name, sent.end, sent.number + 1)
         self._check_unchanged(each, part)
         self._healer.end(name, len(part.journal.entries))
 

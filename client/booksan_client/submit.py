@@ -10,25 +10,10 @@ from typing import Any
 from rich.console import Console
 
 from booksan_client.api import Api
-from booksan_client.collect import Summary
+from booksan_client.collect import FORMATS, OutDirectory, Summary
 from booksan_client.connect import ServerOptions, connect, interrupted_by
-from booksan_client.cutter import BATCH_BYTES
-from booksan_client.dataset import Dataset
 from booksan_client.display import RunDisplay
-from booksan_client.errors import (
-    ClientError,
-    FileChanged,
-    Refused,
-    RunFailed,
-    RunGone,
-    ServerError,
-    UsageError,
-)
-from booksan_client.files import check_directory
 from booksan_client.inputs import Input, look_at
-from booksan_client.journal import surely_other
-from booksan_client.out import FORMATS, OutDirectory
-from booksan_client.outcome import conclude, print_json
 from booksan_client.state import (
     ClientDirectory,
     ClientState,
@@ -36,9 +21,24 @@ from booksan_client.state import (
     find_client,
     key_of,
     new_id,
+    surely_other,
 )
+from booksan_client.status import DatasetInfo
 from booksan_client.submission import Plan, Submission
-from booksan_client.terminal import PatientConsole
+from booksan_common.commands import conclude, print_json
+from booksan_common.cutter import BATCH_BYTES
+from booksan_common.errors import (
+    BooksanError,
+    FileChanged,
+    Refused,
+    RunFailed,
+    RunGone,
+    ServerError,
+    UsageError,
+)
+from booksan_common.files import check_directory
+from booksan_common.names import nearest, unknown_dataset, wanted_queries
+from booksan_common.terminal import PatientConsole
 
 COMPRESSIONS = ("none", "gzip")
 #: Seconds that the cancelling of an old run may take before the new one begins without it.
@@ -63,12 +63,16 @@ class SubmitRequest:
     new: bool = False
     batch_bytes: int | None = None
     compress: str = "none"
+    queries: Sequence[str] = ()
+    quiet: bool = False
 
     def check(self) -> None:
         if self.out is None and not self.detach:
             raise UsageError("name a directory for the answers with --out, or leave with --detach")
         if self.out is not None:
             check_directory(self.out, UsageError)
+        if self.queries and self.detach:
+            raise UsageError("with --detach no answer is fetched; name --query at booksan results")
         check_choice("format", self.format, FORMATS)
         check_choice("compression", self.compress, COMPRESSIONS)
         if self.id is not None and not _ID.fullmatch(self.id):
@@ -80,12 +84,13 @@ class SubmitRequest:
 
 def check_choice(kind: str, value: str, known: Sequence[str]) -> None:
     if value not in known:
-        raise UsageError(f"no {kind} {value!r}; there is: {', '.join(known)}")
+        raise UsageError(f"no {kind} {value!r}; {nearest(value, known)}")
 
 
 def submit_command(request: SubmitRequest, *, as_json: bool) -> int:
     def work(err: Console, stopping: Callable[[], bool]) -> int:
-        display = RunDisplay(err, None if as_json or request.detach else PatientConsole())
+        out = None if as_json or request.detach else PatientConsole()
+        display = RunDisplay(err, out, quiet=request.quiet)
         with closing(display):
             told = _Submit(request, display, interrupted_by(stopping)).run()
         if as_json:
@@ -156,9 +161,10 @@ class _Submit:
         patience, tell = request.server.patience, self.display.note
         with closing(connect(self.urls, request.server.token(), self.look, patience, tell)) as api:
             dataset = _described(api, request.dataset)
-            dataset.check_files(len(request.files))
+            dataset.check_files(request.files)
             params = dataset.parse_params(request.settings)
-            inputs = look_at(dataset, request.files)
+            queries = wanted_queries(request.queries, (each.name for each in dataset.queries))
+            inputs = look_at(dataset, request.files, api.datasets)
             path = clients_home() / key_of(dataset.name, request.files, params)
             with ExitStack() as stack:
                 directory = stack.enter_context(closing(ClientDirectory.open(path)))
@@ -175,6 +181,7 @@ class _Submit:
                     request.max_rejected,
                     request.batch_bytes or BATCH_BYTES,
                     request.compress,
+                    queries,
                 )
                 return self._go_on(api, plan, directory)
 
@@ -255,13 +262,16 @@ class _Submit:
                 self.display.note(f"client {state.id} was left to expire at the server: {error}")
 
 
-def _described(api: Api, name: str) -> Dataset:
+def _described(api: Api, name: str) -> DatasetInfo:
     try:
         return api.dataset(name)
     except Refused as error:
-        if error.status == 404:
+        if error.code == "broken_dataset":
             raise UsageError(str(error)) from None
-        raise
+        if error.status != 404:
+            raise
+    known = [each.name for each in api.datasets()]
+    raise UsageError(f"{unknown_dataset(name, known)} (those of the server)")
 
 
 def _collected_earlier(state: ClientState, plan: Plan) -> Summary | None:
@@ -272,6 +282,8 @@ def _collected_earlier(state: ClientState, plan: Plan) -> Summary | None:
     if state.phase != "collected" or state.summary is None:
         return None
     summary = Summary(**state.summary)
+    if plan.queries and summary.answers.keys() != set(plan.queries):
+        return None
     written = [Path(path) for path in summary.files.values()]
     if plan.out is None or not all(path.exists() for path in written):
         return None
@@ -292,7 +304,7 @@ def _gone(state: ClientState, error: RunGone) -> RunGone:
 
 def _refusal(
     error: Refused, state: ClientState, directory: ClientDirectory, resumed: bool
-) -> ClientError:
+) -> BooksanError:
     """A run that was never begun leaves no state."""
     if not resumed and state.ticket is None:
         directory.remove()

@@ -1,13 +1,24 @@
-"""Sending one source: cut, journal, several batches in flight, the same batches after a restart."""
+"""Sending one source, the same batches after a restart; and again what got lost."""
 
-from collections.abc import Callable, Iterable, Iterator
+import gzip
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import wait as wait_for
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from booksan_client.cutter import Batch, Cutter, Header, open_source
-from booksan_client.errors import FileChanged
-from booksan_client.journal import Entry, Journal, digest_of
+from booksan_client.api import ClientApi
+from booksan_client.state import Entry, Journal, digest_of
+from booksan_client.status import Lack, Status
+from booksan_common.cutter import Batch, Cutter, Header, open_source
+from booksan_common.errors import FileChanged, Interrupted
+
+# Sending one source: cut, journal, several batches in flight, the same batches after a restart.
 
 #: Batches sent at the same time: while one waits for the disk, another is being parsed.
 IN_FLIGHT = 4
@@ -138,3 +149,172 @@ def compare(
             batch = next(cutter, Batch(0, 0, b""))
             if Entry(batch.start, batch.end, digest_of(batch.data)) != entry:
                 raise FileChanged(path, f" (batch {number} is not what it was)")
+
+
+# Sends again what got lost between the client and the stages: batches, and ends.
+#
+# A server names everything that some shard still lacks. One that does not is asked why the run
+# stands still, and the first missing numbers stand there.
+
+#: Seconds in which the same batch or end is sent again once at most: it may only be on its way.
+AGAIN = 120.0
+#: Seconds after which an end that the home does not show is sent again, though nobody asks.
+END_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """A source of the run: its file, and what of it was sent."""
+
+    path: Path
+    delimiter: bytes
+    journal: Journal
+
+
+def put_batch(api: ClientApi, source: str, number: int, data: bytes, compress: str) -> None:
+    encoding = None
+    if compress == "gzip":
+        data, encoding = gzip.compress(data, compresslevel=1, mtime=0), "gzip"
+    api.put(source, number, data, encoding=encoding)
+
+
+class Healer:
+    """Looks at statuses; one thread drives it. `look` is called meanwhile and raises to end it."""
+
+    def __init__(
+        self,
+        api: ClientApi,
+        parts: Mapping[str, Part],
+        note: Callable[[str], object],
+        look: Callable[[], object],
+        compress: str = "none",
+    ) -> None:
+        self._api = api
+        self._parts = parts
+        self._note = note
+        self._look = look
+        self._compress = compress
+        #: Batches that were sent again.
+        self.resent = 0
+        #: How many batches each source has whose end was sent, and when that may be sent again.
+        self._lengths: dict[str, int] = {}
+        self._end_due: dict[str, float] = {}
+        #: When each batch may be sent again.
+        self._due: dict[tuple[str, int], float] = {}
+
+    def end(self, source: str, batches: int, *, pause: float = END_SECONDS) -> None:
+        """Sends the end of a source, and sees to it that it arrives."""
+        self._api.end(source, batches)
+        self.expect(source, batches, pause=pause)
+
+    def expect(self, source: str, batches: int, *, pause: float = END_SECONDS) -> None:
+        """The end was sent: the home shall show it before long."""
+        self._lengths[source] = batches
+        self._end_due[source] = time.monotonic() + pause
+
+    def heal(self, status: Status) -> None:
+        """Everything that the status says is lacking, at once."""
+        lacks = _lacks(status)
+        for name, part in self._parts.items():
+            lack = lacks.get(name, Lack())
+            lost = name in self._lengths and status.source(name).of_batches is None
+            if lack.end or lost:
+                self._end_again(name)
+            self._send_again(name, part, _numbers(lack, len(part.journal.entries)))
+
+    def _end_again(self, name: str) -> None:
+        due = self._end_due.get(name, math.inf)
+        if time.monotonic() >= due:
+            self.end(name, self._lengths[name], pause=AGAIN)
+            self._note(f"sent the end of {name} again")
+
+    def _send_again(self, name: str, part: Part, named: Iterable[int]) -> None:
+        now = time.monotonic()
+        # What was not taken yet is being sent anyway.
+        numbers = [
+            number
+            for number in sorted(set(named))
+            if number in part.journal.taken and self._due.get((name, number), -math.inf) <= now
+        ]
+        if not numbers:
+            return
+        lane = self._api.apart()
+        with closing(lane.caller):
+            count = upload_again(
+                part.path,
+                part.journal,
+                numbers,
+                lambda number, data: put_batch(lane, name, number, data, self._compress),
+                self._look,
+                give_up=lane.caller.close,
+                delimiter=part.delimiter,
+            )
+        self._due |= dict.fromkeys(((name, number) for number in numbers), time.monotonic() + AGAIN)
+        self.resent += count
+        self._note(f"sent {count} missing batches of {name} again")
+
+
+def _lacks(status: Status) -> Mapping[str, Lack]:
+    if status.resend is not None:
+        return status.resend
+    if status.stalled is None:
+        return {}
+    found = {}
+    for name, source in status.sources.items():
+        places = [one for one in status.stalled.where if one["sender"] == f"gateway/{name}"]
+        numbers = set(source.missing).union(*(one["missing"] for one in places))
+        end = any(one["of_batches"] is None for one in places)
+        if source.of_batches is not None:
+            found[name] = Lack(tuple((number, number) for number in sorted(numbers)), end)
+    return found
+
+
+def _numbers(lack: Lack, known: int) -> Iterable[int]:
+    """Of the batches that there are; a server may name whatever it likes."""
+    return (
+        number
+        for first, last in lack.ranges
+        for number in range(max(0, first), min(last + 1, known))
+    )
+
+
+# Whether a file whose times or inode differ still holds what was sent of it.
+
+
+class Doubts:
+    """Reads such files once more beside the upload; raises the InputError where it is looked for.
+
+    Only what the journals knew at the start is read here: an upload compares the rest itself.
+    """
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(1, "compare")
+        self._stopped = threading.Event()
+        self._open: list[Future[None]] = []
+
+    def about(self, part: Part) -> None:
+        self._open.append(self._pool.submit(self._compare, part))
+
+    def settled(self) -> bool:
+        """Whether there is none left."""
+        for future in [each for each in self._open if each.done()]:
+            future.result()
+            self._open.remove(future)
+        return not self._open
+
+    def settle(self, look: Callable[[], object]) -> None:
+        """Waits until there is none left."""
+        while not self.settled():
+            look()
+            wait_for(self._open, LOOK)
+
+    def close(self) -> None:
+        self._stopped.set()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _compare(self, part: Part) -> None:
+        compare(part.path, part.journal, self._check_stopped, delimiter=part.delimiter)
+
+    def _check_stopped(self) -> None:
+        if self._stopped.is_set():
+            raise Interrupted

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from booksan_client.errors import UsageError
+from booksan_common.errors import UsageError
 
 #: Seconds to reach a server; one that is further away than that is of no use.
 CONNECT_TIMEOUT = 10.0
@@ -32,8 +32,10 @@ NETWORK_ERRORS = (OSError, http.client.HTTPException)
 class Broken(Exception):
     """The request got no whole answer; it may or may not have been carried out."""
 
-    def __init__(self, message: str, *, closed: bool = False) -> None:
+    def __init__(self, message: str, *, closed: bool = False, away: bool = False) -> None:
         super().__init__(message)
+        #: Nothing could be reached at the server's address.
+        self.away = away
         #: The other side closed the connection without a word.
         self.closed = closed
 
@@ -76,6 +78,17 @@ def check_url(url: str) -> str:
     if not good or parts.query or parts.fragment or parts.username:
         raise UsageError(f"{url!r} is not a server's address: it looks like http://host:7300")
     return url.rstrip("/")
+
+
+def connection_to(server: str, timeout: float) -> http.client.HTTPConnection:
+    """Not connected yet; to an https:// address with TLS."""
+    parts = urlsplit(server)
+    assert parts.hostname is not None
+    if parts.scheme != "https":
+        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
+    return http.client.HTTPSConnection(
+        parts.hostname, parts.port, timeout=timeout, context=_authorities()
+    )
 
 
 class Wire:
@@ -123,24 +136,12 @@ class Wire:
         return connections
 
     def _connect(self, server: str) -> http.client.HTTPConnection:
-        parts = urlsplit(server)
-        assert parts.hostname is not None
-        if parts.scheme == "https":
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                parts.hostname,
-                parts.port,
-                timeout=CONNECT_TIMEOUT,
-                context=_authorities(),
-            )
-        else:
-            connection = http.client.HTTPConnection(
-                parts.hostname, parts.port, timeout=CONNECT_TIMEOUT
-            )
+        connection = connection_to(server, CONNECT_TIMEOUT)
         try:
             connection.connect()
         except NETWORK_ERRORS as error:
             connection.close()
-            raise Broken(_words(error)) from error
+            raise Broken(_words(error), away=not isinstance(error, ssl.SSLError)) from error
         # A connection that was shut must not open itself again.
         connection.auto_open = 0
         self._kept()[server] = connection

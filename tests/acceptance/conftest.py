@@ -4,8 +4,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.acceptance.command import Place
 from tests.acceptance.disk import Disk, small_disk
+from tests.support.command import Place
 
 
 @pytest.fixture

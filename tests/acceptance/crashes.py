@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from booksan.stages.datasets import dataset_named
-from booksan.stages.graph import queue_name
+from booksan.datasets import dataset_named
+from booksan.shards import queue_name
 from booksan.stages.operator import Stateful
-from tests.acceptance.command import Ended, Place
-from tests.acceptance.inputs import Inputs
+from tests.support.command import Ended, Place
+from tests.support.inputs import Inputs
 
 FINAL = {"final-in-transaction", "final-committed", "final-published"}
 WITH_OUTBOX = {"outbox-cleared", "in-transaction", "committed", *FINAL}

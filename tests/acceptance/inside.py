@@ -7,7 +7,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from booksan.cli import app
-from tests.acceptance.command import Ended, Place
+from tests.support.command import Ended, Place
 
 
 def refuse(place: Place, arguments: Sequence[str | Path]) -> Ended:

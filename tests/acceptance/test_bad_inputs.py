@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.command import Place, run_books, settings
 from tests.acceptance.files import (
     BOOKS,
     BOOKS_HEADER,
@@ -19,8 +18,9 @@ from tests.acceptance.files import (
     reviews_with,
     write_inputs,
 )
-from tests.acceptance.inputs import check_answers, rejected_rows
 from tests.acceptance.inside import refuse
+from tests.support.command import Place, run_books, settings
+from tests.support.inputs import check_answers, rejected_rows
 
 MIB = 1024 * 1024
 BOM = b"\xef\xbb\xbf"
@@ -50,7 +50,9 @@ REFUSED = (
     Refused("no score", "missing column 'review/score'", reviews=REVIEWS.replace(b"score", b"s")),
     Refused("a name in other case", "missing column 'Title'", books=BOOKS.replace(b"Tit", b"tit")),
     Refused("files swapped", "looks like the file of 'reviews'", books=REVIEWS, reviews=BOOKS),
-    Refused("books twice", "looks like the file of 'books': the order is", reviews=BOOKS),
+    Refused(
+        "books twice", "not of 'reviews': give the files in the order books, reviews", reviews=BOOKS
+    ),
     Refused("a column twice", "twice: 'Title'", books=BOOKS.replace(b"description", b"Title")),
     Refused("CR line ends", "convert the line ends to LF", books=BOOKS.replace(b"\n", b"\r")),
     Refused(

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from booksan.cluster.record import read_record
-from booksan.supervisor.locks import supervisor_pid
-from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG
-from tests.acceptance.cluster import Client
-from tests.acceptance.command import PATIENCE, Place, wait_until
-from tests.integration.hosts import command, place_for_hosts, two_hosts
+from booksan.cluster.paths import read_record
+from booksan.host.logs import LOGS, SUPERVISOR_LOG
+from booksan.host.status import supervisor_pid
+from tests.support.cluster import Client
+from tests.support.command import PATIENCE, Place, wait_until
+from tests.support.hosts import command, place_for_hosts, two_hosts
 
 OLD, NEW = "the old secret of the cluster ...", "the new secret of the cluster ..."
 

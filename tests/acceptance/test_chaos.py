@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.cluster import Client, Cluster, running_cluster
-from tests.acceptance.command import PATIENCE, Place, wait_until
-from tests.acceptance.drill import (
+from booksan.errors import EXIT_NOT_WELL
+from tests.support.cluster import Client, Cluster, running_cluster
+from tests.support.command import PATIENCE, Place, wait_until
+from tests.support.drill import (
     assert_calm,
     chaos,
     summary_of,
     under_fire,
 )
-from tests.integration.hosts import command
+from tests.support.hosts import command
 
 Record = Callable[[str, object], None]
 
@@ -84,7 +85,7 @@ def test_without_mercy_nobody_is_left_to_revive_them_and_that_is_told(
     words = ("--target", "host", "--every", "50ms", "--for", "1s", "--patience", "1s")
     with chaos(cluster, tmp_path / "chaos.jsonl", *words, "--no-mercy", "--seed", "1") as process:
         found = summary_of(process)
-    assert found["exit_code"] == 1
+    assert found["exit_code"] == EXIT_NOT_WELL
     assert found["kills"] == 3
     assert [one["kind"] for one in found["not_back"]] == ["host"] * 3
     up = ("cluster", "up", "three", "--with-broker", "--wait", str(PATIENCE))

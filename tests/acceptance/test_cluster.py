@@ -14,14 +14,14 @@ import pytest
 from booksan.gateway.uploads import QUEUE_LIMIT
 from booksan.transport.base import HOLD
 from booksan_client.upload import IN_FLIGHT
-from tests.acceptance.cluster import (
+from tests.support.cluster import (
     Client,
     Cluster,
     kill,
     kill_process,
     running_cluster,
 )
-from tests.acceptance.command import PATIENCE, Ended, wait_until
+from tests.support.command import PATIENCE, Ended, wait_until
 
 Record = Callable[[str, object], None]
 

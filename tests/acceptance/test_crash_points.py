@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from booksan.generate.books import generate_books
-from booksan.worker.crash import POINTS
-from tests.acceptance.command import Place
+from booksan.worker.shard import POINTS
 from tests.acceptance.crashes import orders_for, run_with_crashes
-from tests.acceptance.inputs import Inputs
+from tests.support.command import Place
+from tests.support.inputs import Inputs
 
 PARAMS = {"q2.decades": 3, "q3.min_reviews": 5, "q5.percentile": 60}
 BATCH_BYTES = 100_000

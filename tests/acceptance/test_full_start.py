@@ -2,11 +2,11 @@
 
 import subprocess
 
-from booksan.cluster.prepare import supervisor_command
 from booksan.gateway.config import read_address
-from tests.acceptance.command import PATIENCE, Place, Words, wait_until
+from booksan.host.handle import supervisor_command
 from tests.acceptance.disk import Disk
-from tests.integration.hosts import place_for_hosts, read_json, two_hosts
+from tests.support.command import PATIENCE, Place, Words, wait_until
+from tests.support.hosts import place_for_hosts, read_json, two_hosts
 
 STAGES = "q1-filter,q3-join,results"
 

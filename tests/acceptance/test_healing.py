@@ -11,10 +11,10 @@ import pika
 import pytest
 
 from booksan.cluster.processes import ProcessId, send, wait_gone
-from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG
-from tests.acceptance.cluster import Client, Cluster, running_cluster
-from tests.acceptance.command import PATIENCE, wait_until
-from tests.acceptance.drill import (
+from booksan.host.logs import LOGS, SUPERVISOR_LOG
+from tests.support.cluster import Client, Cluster, running_cluster
+from tests.support.command import PATIENCE, wait_until
+from tests.support.drill import (
     agreed_leader,
     assert_calm,
     host_of,
@@ -24,7 +24,7 @@ from tests.acceptance.drill import (
     submitting,
     wait_for_all,
 )
-from tests.integration.hosts import command, read_json
+from tests.support.hosts import command, read_json
 
 Record = Callable[[str, object], None]
 #: The host with the highest id, which leads when it lives.

@@ -23,8 +23,8 @@ from starlette.routing import Route
 from booksan.gateway.access import Access
 from booksan.gateway.app import routes
 from booksan.gateway.service import Service
-from tests.integration.gateway_host import CONFIG, Running, running
-from tests.simulation.data import Sample, sample
+from tests.support.data import Sample, sample
+from tests.support.gateway_host import CONFIG, Running, running
 
 EXAMPLES = 6
 SECRET = {"Booksan-Secret": "the secret of mine!"}

@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from booksan.supervisor.locks import supervisor_pid
-from tests.acceptance.cluster import Client
-from tests.acceptance.command import PATIENCE, Place, wait_until
-from tests.integration.hosts import command, place_for_hosts, read_json
+from booksan.errors import EXIT_NOT_WELL
+from booksan.host.status import supervisor_pid
+from tests.support.cluster import Client
+from tests.support.command import PATIENCE, Place, wait_until
+from tests.support.hosts import command, place_for_hosts, read_json
 
 #: Together all stages of books.
 JOINS = "q3-join,q5-sentiment,results"
@@ -155,3 +156,29 @@ def test_a_gateway_is_not_well_while_the_home_cannot_be_reached(place: Place) ->
             assert refused.code == 2
             assert "q3-join.0 is run by another host on this machine" in refused.message
             assert "pick other shards" in refused.message
+
+
+def test_a_look_at_the_cluster_shows_hosts_picked_by_hand_and_chaos_hits_them(
+    picked: tuple[Picked, Picked], place: Place
+) -> None:
+    done = command(place, "cluster", "status", "--json")
+    found = done.document
+    assert (done.code, found["name"], found["running"]) == (0, "single", True)
+    assert {host["pid"] for host in found["hosts"]} == {host.pid for host in picked}
+    assert set(found["gateways"]) == {host.url for host in picked}
+    assert found["queues"].startswith("spool:")
+    workers = [worker for host in found["hosts"] for worker in host["workers"]]
+    assert all(one["queue"] == 0 for one in workers if one["name"] != "gateway.0")
+    words = ("chaos", "--target", "worker,supervisor", "--every", "worker=1s,supervisor=3s")
+    hit = command(place, *words, "--for", "5s", "--seed", "2", "--json")
+    assert hit.code == 0, hit.out + hit.err
+    assert hit.document["kinds"].keys() == {"worker", "supervisor"}
+    wait_until(lambda: all(host.is_well() for host in picked))
+
+    for host in picked:
+        assert host.pid is not None
+        os.kill(host.pid, signal.SIGTERM)
+        wait_until(lambda host=host: host.pid is None)  # type: ignore[misc]
+    ended = command(place, "cluster", "status")
+    assert ended.code == EXIT_NOT_WELL
+    assert "no cluster in" in ended.message

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from booksan.generate.books import generate_books
-from tests.acceptance.command import PATIENCE, QUERIES, Place, wait_until
-from tests.integration.hosts import place_for_hosts, read_json
 from tests.oracle.books import answers
+from tests.support.command import PATIENCE, QUERIES, Place, wait_until
+from tests.support.hosts import place_for_hosts, read_json
 
 README = Path(__file__).parents[2] / "README.md"
 

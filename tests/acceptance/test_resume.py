@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from booksan.generate.books import generate_books
-from tests.acceptance.command import QUERIES, Ended, Place, Words, run_books, settings, wait_until
-from tests.acceptance.inputs import check_answers
 from tests.acceptance.inside import invoke
 from tests.oracle.books import answers
+from tests.support.command import QUERIES, Ended, Place, Words, run_books, settings, wait_until
+from tests.support.inputs import check_answers
 
 PARAMS = {"q2.decades": 3, "q3.min_reviews": 5, "q5.percentile": 80}
 

@@ -12,12 +12,13 @@ import polars as pl
 import pytest
 
 from booksan.generate.steam import generate_steam
-from tests.acceptance.command import Place
 from tests.acceptance.crashes import orders_for, run_with_crashes
-from tests.acceptance.inputs import Inputs
 from tests.oracle import steam
-from tests.simulation.sets import SETTINGS
-from tests.unit.oracle_rows import real_sample, written
+from tests.support.command import Place
+from tests.support.inputs import Inputs
+from tests.support.oracle_rows import real_sample, written
+from tests.support.real_rows import NO_REAL_ROWS
+from tests.support.sets import SETTINGS
 
 SETS = sorted(set(SETTINGS) - {"books"})
 ROWS = 5_000
@@ -120,7 +121,7 @@ def test_the_answers_on_real_games_are_those_of_the_oracle(place: Place) -> None
 def real_folder(name: str) -> Path:
     folder = real_sample(name)
     if not folder.is_dir():
-        pytest.skip("the sample of the public data set is not here")
+        pytest.skip(NO_REAL_ROWS)
     return folder
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cluster import Client, Cluster, running_cluster
-from tests.acceptance.drill import under_fire
+from tests.support.cluster import Client, Cluster, running_cluster
+from tests.support.drill import under_fire
 
 #: Rows of each client's second file, so that all are at work for about as long.
 ROWS: Mapping[str, int] = {"aoe2": 20_000, "books": 5_000, "flights": 20_000, "steam": 12_000}

@@ -11,14 +11,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+from booksan.datasets import dataset_named
 from booksan.gateway.config import GatewayConfig, read_address, write_gateway_config
 from booksan.generate.books import generate_books
-from booksan.stages.books import DATASET as BOOKS
-from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
-from booksan.supervisor.handle import Host
-from tests.acceptance.command import QUERIES, Ended, Place, Words, settings, wait_until
-from tests.acceptance.inputs import check_answers
+from booksan.host.config import HostConfig, WorkerSpec, write_config
+from booksan.host.handle import Host
 from tests.oracle.books import answers
+from tests.support.command import QUERIES, Ended, Place, Words, settings, wait_until
+from tests.support.inputs import check_answers
+
+BOOKS = dataset_named("books")
 
 PARAMS = {"q2.decades": 3, "q3.min_reviews": 5, "q5.percentile": 80}
 TOKEN = "a-token-for-this-test"
@@ -229,10 +231,10 @@ def test_parameters_and_files_are_checked_against_what_the_server_says(user: Use
     swapped: Words = ["submit", "books", user.reviews, user.books, "--out", user.place.out]
     ended = user.call([*swapped, "--json"])
     assert ended.code == 3
-    assert "it looks like the file of 'reviews'" in ended.document["error"]
+    assert "looks like the file of 'reviews', not of 'books'" in ended.document["error"]
     ended = user.call(["submit", "boks", user.books, "--out", user.place.out, "--json"])
     assert ended.code == 2
-    assert "there is: books" in ended.document["error"]
+    assert "no data set 'boks'; did you mean 'books'?" in ended.document["error"]
 
 
 def test_ctrl_c_stops_at_once_and_the_same_command_goes_on(user: User) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from booksan.transport import Transport, spool_consumer
-from tests.broker import broker as broker
-from tests.contract.places import BrokerPlace, Place, SpoolPlace
+from tests.support.broker import broker as broker
+from tests.support.places import BrokerPlace, Place, SpoolPlace
 
 
 @pytest.fixture(params=["rabbitmq", "spool"])

@@ -4,8 +4,8 @@ import pytest
 
 from booksan.errors import QueueBusy
 from booksan.transport import Depth, Outgoing, Transport
-from tests.contract.actors import body_of, index_of
-from tests.contract.places import Place, check_depth, consume_soon, drain
+from tests.support.actors import body_of, index_of
+from tests.support.places import Place, check_depth, consume_soon, drain
 
 MIB = 1 << 20
 

@@ -8,8 +8,8 @@ import pytest
 from booksan.errors import QueueBusy, TransportError
 from booksan.transport import Delivery, Depth, Outgoing, Transport
 from booksan.transport.base import HOLD
-from tests.contract.actors import body_of, index_of
-from tests.contract.places import (
+from tests.support.actors import body_of, index_of
+from tests.support.places import (
     ALL_BYTES,
     SOON,
     Place,

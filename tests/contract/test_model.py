@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 )
 
 from booksan.transport import Consumer, Delivery, Depth, Outgoing
-from tests.contract.places import SOON, Place, SpoolPlace, check_depth, drain
+from tests.support.places import SOON, Place, SpoolPlace, check_depth, drain
 
 BODIES = st.lists(st.binary(max_size=40), max_size=20)
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from booksan.transport import Consumer, Depth, Outgoing, Transport
-from tests.contract.places import SOON, Place, check_depth, drain, is_exact, receive_exactly
+from tests.support.places import SOON, Place, check_depth, drain, is_exact, receive_exactly
 
 MIB = 1 << 20
 HOUR = 3600.0

@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from booksan.cluster.health import ask_gateway
+from booksan.cluster.registry import ask_gateway
 
 ROOT = Path(__file__).parents[2]
 #: In place of the user's .env.

@@ -7,7 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-from booksan.pulse import beat
+from booksan.heartbeat import beat
 
 
 def steady(data_dir: Path, stage: str, shard: int) -> int:

@@ -13,20 +13,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from booksan.bench import cli, contestants, registry, sentiment
+from booksan.bench import cli, runner, sentiment
 from booksan.bench.baseline import parse_parameters
 from booksan.bench.books import Parameters, best_polarities, best_scores, python_list, start_pool
-from booksan.bench.contest import BenchOptions, bench
-from booksan.bench.contestants import Contestant
 from booksan.bench.measure import MemorySampler, measure, memory_kind
 from booksan.bench.report import Report
+from booksan.bench.runner import BenchOptions, Contestant, bench
 from booksan.errors import InputError, RunFailed, UsageError
 from booksan.generate.books import generate_books
 from tests.oracle import books as oracle
+from tests.support.real_rows import NO_REAL_ROWS, REAL_ROWS
 
-BOOKSAN, CLUSTER, DUCKDB, POLARS = registry.contestants_of("books")
+BOOKSAN, CLUSTER, DUCKDB, POLARS = runner.contestants_of("books")
 QUERIES = ("q1", "q2", "q3", "q4", "q5")
-REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "books"
+REAL = REAL_ROWS / "books"
 MEGABYTE = 1 << 20
 
 BOOK_COLUMNS = ("Title", "authors", "publisher", "publishedDate", "categories", "ratingsCount")
@@ -166,7 +166,7 @@ def test_the_baselines_agree_byte_for_byte_on_generated_rows(tmp_path: Path) -> 
 def test_the_baselines_agree_byte_for_byte_on_real_rows(tmp_path: Path) -> None:
     data = REAL / "books_data.csv", REAL / "Books_rating.csv"
     if not data[0].exists():
-        pytest.skip("the real sample is not here")
+        pytest.skip(NO_REAL_ROWS)
     check_all_agree(data, tmp_path)
 
 
@@ -273,16 +273,16 @@ def test_a_contestant_that_fails_is_named_with_its_last_words(kept: BenchOptions
 
 
 def test_only_picks_contestants_and_refuses_strangers() -> None:
-    everybody = registry.contestants_of("books")
-    assert contestants.choose(everybody, ["polars"]) == [everybody[-1]]
+    everybody = runner.contestants_of("books")
+    assert runner.choose(everybody, ["polars"]) == [everybody[-1]]
     with pytest.raises(UsageError, match="booksan, cluster, duckdb, polars"):
-        contestants.choose(everybody, ["spark"])
+        runner.choose(everybody, ["spark"])
 
 
 def test_a_missing_extra_names_the_command_that_installs_it() -> None:
     lacking = replace(DUCKDB, needs=("no_such_module",))
     with pytest.raises(UsageError, match=r"pip install 'booksan\[bench\]'"):
-        contestants.choose([lacking], [])
+        runner.choose([lacking], [])
 
 
 def test_twice_compares_the_memory_for_twice_the_reviews(kept: BenchOptions) -> None:
@@ -397,7 +397,7 @@ def test_the_command_fails_when_answers_differ(
 
     monkeypatch.setattr("booksan.bench.command.bench", rigged)
     code, output = small(kept)
-    assert code == 1
+    assert code == 9
     assert "DIFFER" in output
     assert "q4 of polars differs from duckdb in line 2" in " ".join(output.split())
 

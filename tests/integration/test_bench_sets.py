@@ -14,16 +14,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from booksan.bench import cli, registry
+from booksan.bench import cli, runner
 from booksan.bench.baseline import cut, parse_parameters
-from booksan.bench.contest import BenchOptions, bench
-from booksan.bench.table import bench_table
-from booksan.generate.registry import GENERATORS, generator_named
+from booksan.bench.report import bench_table
+from booksan.bench.runner import BenchOptions, bench
+from booksan.datasets import dataset_named
+from booksan.generate.generator import GENERATORS, generator_named
 from booksan.language import is_english
-from booksan.stages.datasets import dataset_named
 from tests.oracle import aoe2, flights, steam
+from tests.support.real_rows import NO_REAL_ROWS, REAL_ROWS
 
-BENCH = Path(registry.__file__).parent
+BENCH = Path(runner.__file__).parent
 #: Settings for which every query finds something in few rows.
 SETTINGS = {
     "flights": ("q1.min_stopovers=2", "q2.times=1.3", "q3.min_stopovers=1", "q3.fastest=3"),
@@ -37,14 +38,11 @@ ORACLES: dict[str, Any] = {
 }
 
 
-REAL = Path(__file__).resolve().parents[3] / "shared" / "data"
-
-
 def test_every_data_set_that_can_be_made_has_a_benchmark() -> None:
-    assert sorted(registry.benchmarks()) == sorted(GENERATORS)
+    assert sorted(runner.benchmarks()) == sorted(GENERATORS)
 
 
-@pytest.mark.parametrize("dataset", registry.benchmarks())
+@pytest.mark.parametrize("dataset", runner.benchmarks())
 def test_baselines_have_the_parameters_of_the_queries(dataset: str) -> None:
     owner = "books" if dataset == "books" else f"duckdb_{dataset}"
     kind = importlib.import_module(f"booksan.bench.{owner}").Parameters
@@ -54,7 +52,7 @@ def test_baselines_have_the_parameters_of_the_queries(dataset: str) -> None:
     assert len(defaults) == len(vars(kind()))
 
 
-@pytest.mark.parametrize("dataset", registry.benchmarks())
+@pytest.mark.parametrize("dataset", runner.benchmarks())
 def test_a_data_set_is_named_in_its_own_modules_only(dataset: str) -> None:
     for path in BENCH.glob("*.py"):
         # The sentiment is that of books, and nothing else.
@@ -64,7 +62,7 @@ def test_a_data_set_is_named_in_its_own_modules_only(dataset: str) -> None:
 
 def checked(dataset: str, files: Sequence[Path], out: Path, *settings: str) -> dict[str, bytes]:
     """The answers of the baseline, which must be those of the oracle."""
-    baseline = registry.contestants_of(dataset)[-1]
+    baseline = runner.contestants_of(dataset)[-1]
     subprocess.run(baseline.command(files, out, settings), check=True, timeout=120)
     found = {path.stem: path.read_bytes() for path in out.iterdir()}
     assert found == ORACLES[dataset](*files, dataset_named(dataset).parse_params(settings))
@@ -85,9 +83,9 @@ def test_the_baseline_gives_the_bytes_of_the_oracle(
 def test_the_baseline_gives_the_bytes_of_the_oracle_on_real_rows(
     dataset: str, tmp_path: Path
 ) -> None:
-    files = [REAL / dataset / name for name in generator_named(dataset).files]
+    files = [REAL_ROWS / dataset / name for name in generator_named(dataset).files]
     if not all(path.exists() for path in files):
-        pytest.skip("the real sample is not here")
+        pytest.skip(NO_REAL_ROWS)
     checked(dataset, files, tmp_path / "out", *SETTINGS[dataset])
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import psutil
 import pytest
 
-from booksan.broker import Broker, find_server, read_status, require_server, server
-from booksan.broker.leftovers import find_leftovers
+from booksan.broker import Broker, files, find_server, read_status, require_server
+from booksan.broker.node import find_leftovers
 from booksan.errors import BooksanError, UsageError
 from booksan.transport import Outgoing, open_transport
-from tests.broker import broker as broker
-from tests.contract.places import PROJECT, SOON, drain, eventually
+from tests.support.broker import broker as broker
+from tests.support.places import PROJECT, SOON, drain, eventually
 
 #: Seconds for a node to start on a machine that is busy.
 BOOT_SECONDS = 120.0
@@ -172,6 +172,6 @@ def test_a_machine_without_a_server_is_told_how_to_get_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    assert server.find_server() is None
+    assert files.find_server() is None
     with pytest.raises(UsageError, match="scripts/rabbitmq"):
         require_server()

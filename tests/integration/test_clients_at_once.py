@@ -12,17 +12,19 @@ from pathlib import Path
 import pytest
 
 from booksan.answers import csv_bytes
+from booksan.datasets import dataset_named
 from booksan.gateway.uploads import Gateway
-from booksan.home import HomeStatus, HomeView
-from booksan.inspection import clients, progress
+from booksan.home.view import HomeStatus, HomeView
+from booksan.host.config import HostConfig, WorkerSpec, write_config
+from booksan.host.handle import Host
+from booksan.shards import queue_name
 from booksan.spec import Spec
-from booksan.stages.books import DATASET as BOOKS
-from booksan.stages.graph import queue_name
-from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
-from booksan.supervisor.handle import Host
+from booksan.state.readers import clients, progress
 from booksan.tickets import load_secret
 from booksan.transport.spool import Spool
-from tests.simulation.data import Sample, sample, shards
+from tests.support.data import Sample, sample, shards
+
+BOOKS = dataset_named("books")
 
 SHARDS = shards(2, 2)
 DEADLINE = 120.0
@@ -50,11 +52,10 @@ class Client:
 
     def send(self, source: str) -> None:
         status = self.wait(partial(_has_permit, source))
-        permit = status.permits[source]
         batches = self.data.batches[source]
         for number in reversed(range(len(batches))):
-            self.gateway.put(status.ticket, source, number, batches[number], permit)
-        self.gateway.end(status.ticket, source, len(batches), permit)
+            self.gateway.put(status.spec, source, number, batches[number])
+        self.gateway.end(status.spec, source, len(batches))
 
     def finish(self, before_release: Callable[[], None] = lambda: None) -> None:
         status = self.wait(lambda status: status.done)
@@ -145,10 +146,9 @@ def test_a_damaged_file_in_a_queue_becomes_a_letter_and_its_batch_is_sent_again(
         gateway = Gateway(transport, (secret,))
         client = Client(tmp_path, gateway, sample(2, books=40, reviews=40), "client")
         status = client.begin()
-        permit = status.permits["books"]
         stop_worker(host, "q2-decades.0")
         for number, batch in enumerate(client.data.batches["books"]):
-            gateway.put(status.ticket, "books", number, batch, permit)
+            gateway.put(status.spec, "books", number, batch)
         first = min((tmp_path / "queues/q2-decades.0/messages").iterdir())
         os.truncate(first, first.stat().st_size // 2)
         stop_worker(host, "q2-decades.0", signal.SIGCONT)

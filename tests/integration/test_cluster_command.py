@@ -14,16 +14,16 @@ from typing import Any
 import psutil
 import pytest
 
-from booksan.cluster.ports import all_free, any_ports
+from booksan.cluster.paths import all_free, any_ports, read_record, write_record
 from booksan.cluster.processes import ProcessId, identify, is_alive, send, wait_gone
-from booksan.cluster.record import read_record, write_record
 from booksan.cluster.start import Start, UpOptions
 from booksan.cluster.status import cluster_status
-from booksan.errors import UsageError
+from booksan.errors import EXIT_NOT_WELL, UsageError
 from booksan.state.client import database_path
-from booksan.topology.files import load_topology
-from tests.acceptance.command import PATIENCE, Place, wait_until
-from tests.integration.hosts import command, place_for_hosts, read_json, two_hosts
+from booksan.topology.parse import load_topology
+from tests.integration.test_gateway import certificate
+from tests.support.command import PATIENCE, Place, wait_until
+from tests.support.hosts import command, place_for_hosts, read_json, two_hosts
 
 WAIT = ("--wait", str(PATIENCE))
 
@@ -43,7 +43,7 @@ def up(place: Place, *more: str | Path) -> str:
 def status(place: Place) -> dict[str, Any]:
     done = command(place, "cluster", "status", "--json")
     found = done.document
-    assert done.code == (0 if found["running"] else 3)
+    assert done.code == (0 if found["running"] else EXIT_NOT_WELL)
     return found
 
 
@@ -106,6 +106,45 @@ def test_a_cluster_starts_is_mended_and_ends_without_a_trace(place: Place) -> No
     assert not token.parent.exists()
 
 
+def free_ports(config: Path) -> None:
+    """Nothing but the topology's own ports, for commands that know no others."""
+    ports, _ = any_ports(load_topology(str(config)))
+    text = config.read_text()
+    for number, (address, gateway) in enumerate(ports.values(), 1):
+        text = text.replace(f":740{number}", f":{address}").replace(f":730{number}", f":{gateway}")
+    config.write_text(text)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
+def test_a_cluster_with_tls_is_started_looked_at_and_hit_by_its_certificates_authority(
+    place: Place,
+) -> None:
+    config = two_hosts(place.root)
+    free_ports(config)
+    config.write_text(config.read_text().replace('gateway = "', 'gateway = "https://'))
+    cert, key = certificate(place.root)
+    tls = {"BOOKSAN_TLS_CERT": str(cert), "BOOKSAN_TLS_KEY": str(key)}
+    trusted = tls | {"BOOKSAN_TLS_CA": str(cert)}
+    done = command(place, "cluster", "up", config, *WAIT, env=trusted)
+    assert done.code == 0, done.err
+    gateways = look(place)["gateways"]
+    assert all(url.startswith("https://") and url in done.out for url in gateways)
+
+    found = command(place, "doctor", "--config", config, "--json", env=trusted).document
+    at_work = [one for one in found["findings"] if "is at work, https://" in one["found"]]
+    assert [one["what"] for one in at_work] == ["host alpha", "host beta"]
+    words = ("chaos", "--target", "gateway", "--every", "1s", "--for", "3s", "--seed", "1")
+    done = command(place, *words, "--json", env=trusted)
+    assert done.code == 0, done.out + done.err
+    assert done.document["kills"] > 0
+
+    refused = command(place, "doctor", "--config", config, "--json").document["findings"]
+    named = [one for one in refused if one["what"] in ("host alpha", "host beta")]
+    assert all("certificate" in one["found"] for one in named)
+    assert all("BOOKSAN_TLS_CA" in one["advice"] for one in named)
+    assert command(place, "cluster", "down").code == 0
+
+
 def test_a_host_that_is_stopped_or_hangs_ends_too(place: Place) -> None:
     up(place, two_hosts(place.root), "--any-ports")
     hosts = look(place)["hosts"]
@@ -124,7 +163,8 @@ def test_a_failed_start_tells_why_and_leaves_nothing_running(place: Place) -> No
         taken.listen()
         done = command(place, "cluster", "up", config)
     assert done.code == 2
-    assert f"host beta cannot use 127.0.0.1:{port}: Address already in use" in done.message
+    assert f"127.0.0.1:{port}: Address already in use by process {os.getpid()}" in done.message
+    assert "start the cluster with --any-ports" in done.message
     assert not place.processes()
 
 
@@ -175,7 +215,7 @@ def test_a_running_cluster_is_not_given_another_topology(place: Place) -> None:
 
 def test_without_a_cluster_there_is_nothing_to_show_or_stop(place: Place) -> None:
     shown = command(place, "cluster", "status")
-    assert shown.code == 3
+    assert shown.code == 9
     assert "no cluster in" in shown.message
     assert command(place, "cluster", "down", "two-towers").code == 0
     assert not place.state.exists() or not place.leftovers()

@@ -15,13 +15,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from booksan.cluster.ports import _free_ports
-from booksan.supervisor.config import ElectionConfig, HostConfig, Peer, WorkerSpec, write_config
-from booksan.supervisor.locks import supervisor_pid
-from booksan.supervisor.logs import LOGS, SUPERVISOR_LOG
-from booksan.supervisor.status import read_status
+from booksan.cluster.paths import _free_ports
+from booksan.host.config import ElectionConfig, HostConfig, Peer, WorkerSpec, write_config
+from booksan.host.logs import LOGS, SUPERVISOR_LOG
+from booksan.host.status import read_status, supervisor_pid
 from booksan.tickets import SECRET_ALSO_FILE, SECRET_FILE
-from tests.acceptance.command import PATIENCE, wait_until
+from tests.support.command import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("alpha", "beta", "gamma")

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from booksan.supervisor.election.shell import clock
+from booksan.membership.socket import clock
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = ROOT / "tests/simulation/election/program.py"

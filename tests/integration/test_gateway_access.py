@@ -9,10 +9,17 @@ from urllib.parse import quote, urlsplit
 import httpx
 import pytest
 
-from booksan.gateway.word import CHALLENGE_HEADER, CLUSTER_HEADER, Call, Vouched, Word
+from booksan.gateway.access import (
+    CHALLENGE_HEADER,
+    CLUSTER_HEADER,
+    Call,
+    CallSigner,
+    Vouched,
+    digest_of_body,
+)
 from booksan.tickets import load_secret
-from tests.integration.gateway_host import OPERATOR, HttpClient, Running, error_of, running
-from tests.simulation.data import Sample, sample
+from tests.support.data import Sample, sample
+from tests.support.gateway_host import OPERATOR, HttpClient, Running, error_of, running
 
 TOKEN = "the-gateways-token"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -147,7 +154,7 @@ def test_the_operator_sees_and_cancels_but_does_not_upload(
 def test_only_gateways_of_the_cluster_ask_inside(
     alpha: Running, client: HttpClient, stranger: httpx.Client
 ) -> None:
-    word = Word((load_secret(alpha.root),))
+    word = CallSigner((load_secret(alpha.root),))
     place = urlsplit(alpha.url).netloc
     for path in ("/internal/v1/clients", "/internal/v1/progress/mine"):
         assert error_of(stranger.get(path)) == (401, "no_token")
@@ -156,12 +163,36 @@ def test_only_gateways_of_the_cluster_ask_inside(
         stale = stranger.get(path, headers={CLUSTER_HEADER: word.sign(call, Vouched(), "")})
         assert error_of(stale) == (401, "stale_word")
         signed = word.sign(call, Vouched(), stale.headers[CHALLENGE_HEADER])
-        for wrong in ("", "x", signed[:-1], "1" + signed[1:], signed.replace(",0,", ",1,")):
+        for wrong in (
+            "",
+            "x",
+            signed[:-1],
+            chr(ord(signed[0]) ^ 1) + signed[1:],
+            signed.replace(",0,", ",1,"),
+        ):
             answer = stranger.get(path, headers={CLUSTER_HEADER: wrong})
             assert error_of(answer) == (403, "wrong_cluster")
         assert stranger.get(path, headers={CLUSTER_HEADER: signed}).status_code == 200
         again = stranger.get(path, headers={CLUSTER_HEADER: signed})
         assert error_of(again) == (401, "stale_word")
+
+
+def test_a_word_is_good_for_its_body_alone(
+    alpha: Running, client: HttpClient, stranger: httpx.Client
+) -> None:
+    word = CallSigner((load_secret(alpha.root),))
+    call = Call("POST", "/v1/clients", urlsplit(alpha.url).netloc)
+    signed, other = (json.dumps({"id": name}).encode() for name in ("signed", "other"))
+    vouched = Vouched(owner="f" * 64, body=digest_of_body(signed))
+
+    def send(body: bytes, challenge: str) -> httpx.Response:
+        headers = {CLUSTER_HEADER: word.sign(call, vouched, challenge)}
+        return stranger.post("/v1/clients", content=body, headers=headers)
+
+    challenge = send(signed, "").headers[CHALLENGE_HEADER]
+    assert error_of(send(other, challenge)) == (403, "wrong_cluster")
+    # What it was signed for gets as far as being read.
+    assert send(signed, challenge).status_code in (400, 422)
 
 
 TRICKS = [

@@ -1,31 +1,35 @@
 """`booksan host`: one host of a topology, in the foreground."""
 
+import json
 import os
+import socket
 import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from booksan.cluster.host import HostRequest, host_setup
 from booksan.cluster.prepare import HostSetup, host_environment, prepare
+from booksan.datasets import dataset_named
 from booksan.errors import UsageError
 from booksan.gateway.config import read_gateway_config
+from booksan.host.config import read_config
+from booksan.host.status import EXIT_CANNOT_START, HostState, HostStatus, write_status
+from booksan.membership.revive import _why_not
 from booksan.spec import Spec
-from booksan.stages.books import DATASET as BOOKS
 from booksan.state.client import ClientStore, database_path
 from booksan.state.database import transaction
 from booksan.state.shard import ShardStore
-from booksan.supervisor.config import read_config
-from booksan.supervisor.revive import _why_not
-from booksan.supervisor.states import EXIT_CANNOT_START, HostState
-from booksan.supervisor.status import HostStatus, write_status
 from booksan.tickets import load_keys
-from booksan.topology.files import load_topology
-from tests.acceptance.command import Place, wait_until
-from tests.integration.hosts import command, place_for_hosts, read_json
+from booksan.topology.parse import load_topology
+from tests.support.command import Place, wait_until
+from tests.support.hosts import command, place_for_hosts, read_json
+
+BOOKS = dataset_named("books")
 
 SPEC = Spec(
     "c1", "books", BOOKS.version, {}, {}, {"q3-join": 1, "results": 1}, int(time.time()) + 3600
@@ -109,6 +113,50 @@ def test_a_host_of_the_same_shards_is_refused_while_the_first_runs(place: Place)
         assert place.ended(process).code == 0
 
 
+def test_a_port_in_use_is_told_before_anything_starts_with_the_option_that_helps(
+    place: Place,
+) -> None:
+    words = ["host", "--stages", "q1-filter,results"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = command(place, *words, "--port", str(port))
+    assert done.code == 2
+    mine = psutil.Process().name()
+    assert f"127.0.0.1:{port}: Address already in use by process {os.getpid()} ({mine})" in (
+        done.message
+    )
+    assert "another port for the gateway with --port" in done.message
+    assert not list(place.state.rglob("host.json"))
+    # What was refused is no hindrance later.
+    with place.started([*words, "--port", str(port)]) as process:
+        wait_until(lambda: read_json_of(place, "gateway-address.json").get("url"))
+        assert read_json_of(place, "gateway-address.json")["url"].endswith(f":{port}")
+        again = command(place, *words)
+        assert again.code == 2
+        assert f"is in use by another host, process {process.pid}; use that one" in again.message
+        process.terminate()
+        assert place.ended(process).code == 0
+
+
+def read_json_of(place: Place, name: str) -> dict[str, Any]:
+    return read_json(place.state / "booksan/hosts/single/q1-filter-results" / name)
+
+
+def test_a_host_says_when_it_is_ready_and_that_is_an_event_where_nobody_sits(
+    place: Place,
+) -> None:
+    words = ["host", "--stages", "q1-filter,results", "--port", "0"]
+    with place.started(words) as process:
+        wait_until(lambda: read_json_of(place, "host-status.json").get("ready"))
+        process.terminate()
+        ended = place.ended(process)
+    events = [json.loads(line)["event"] for line in ended.err.splitlines()]
+    url = read_json_of(place, "gateway-address.json")["url"]
+    first = events.index(f"ready at {url}, 2 stages, 3 processes")
+    assert events[first + 1] == f"booksan submit DATASET FILES --out DIR --server {url}"
+    assert events[-1] == "stopped"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -148,7 +196,7 @@ def test_a_host_of_a_topology_gets_its_shards_and_a_gateway_that_knows_the_other
     setup = setup_of("three", "alpha")
     prepare(setup)
     workers = [worker.name for worker in read_config(setup.data_dir).workers]
-    assert workers == [*map(str, load_topology("three").hosts["alpha"].shards), "gateway.0"]
+    assert workers == ["gateway.0", *map(str, load_topology("three").hosts["alpha"].shards)]
     assert {"q3-join.0", "q5-sentiment.0", "results.0"} <= set(workers)
     gateway = read_gateway_config(setup.data_dir)
     assert (gateway.host, gateway.listen, gateway.topology) == ("alpha", "127.0.0.1:7301", "three")
@@ -251,7 +299,7 @@ def test_clients_that_are_gone_or_expired_need_no_shards(state: Path) -> None:
     prepare(setup)
     give_client(setup.data_dir)
     store = ShardStore(setup.data_dir, "q3-join", 0, synchronous="OFF")
-    store.bury("c1", "done", SPEC.expires, [])
+    store.leave_tombstone("c1", "done", SPEC.expires, [])
     store.close()
     expired = Spec("c2", "books", 1, {}, {}, {"q3-join": 1, "results": 1}, int(time.time()) - 1)
     give_client(setup.data_dir, expired)

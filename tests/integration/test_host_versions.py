@@ -8,16 +8,19 @@ from pathlib import Path
 import pytest
 
 from booksan.cluster.prepare import prepare
-from booksan.cluster.unfinished import unfinished_clients
+from booksan.datasets import dataset_named
 from booksan.errors import UsageError
 from booksan.spec import HOME, Spec
-from booksan.stages.books import DATASET as BOOKS
 from booksan.state.client import ENDED, ClientStore, database_path
 from booksan.state.database import transaction
+from booksan.state.readers import unfinished_clients
 from booksan.state.shard import ShardStore
-from tests.acceptance.command import Place
-from tests.integration.hosts import command, place_for_hosts
+from booksan.transport.base import Outgoing
 from tests.integration.test_host_command import setup_of
+from tests.support.command import Place
+from tests.support.hosts import command, place_for_hosts
+
+BOOKS = dataset_named("books")
 
 NEXT = BOOKS.version + 1
 LATER = int(time.time()) + 3600
@@ -58,7 +61,7 @@ def ended(store: ClientStore) -> None:
 
 
 def posted(store: ClientStore) -> None:
-    store.post([("results.0", b"a message")])
+    store.post([Outgoing("results.0", b"a message")])
 
 
 def complete(store: ClientStore) -> None:
@@ -109,9 +112,7 @@ def test_the_version_that_runs_were_begun_with_starts_again(
     hold(data_dir, SPEC, "q3-join")
     with pytest.raises(UsageError, match="were begun with version"):
         start(data_dir)
-    monkeypatch.setattr(
-        "booksan.stages.datasets.dataset_named", lambda _: replace(BOOKS, version=NEXT)
-    )
+    monkeypatch.setattr("booksan.datasets.dataset_named", lambda _: replace(BOOKS, version=NEXT))
     start(data_dir)
 
 
@@ -121,7 +122,7 @@ def test_a_run_that_failed_or_is_over_keeps_nobody_from_starting(data_dir: Path)
         spec = replace(SPEC, client=client, expires=1 if client == "c3" else LATER)
         hold(data_dir, spec, "q3-join")
     store = ShardStore(data_dir, "q3-join", 0, synchronous="OFF")
-    store.bury("c1", "done", LATER, [])
+    store.leave_tombstone("c1", "done", LATER, [])
     store.db.execute("INSERT INTO failures VALUES ('c2', 'a reason', ?, 1)", (LATER,))
     store.close()
     start(data_dir)

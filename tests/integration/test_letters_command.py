@@ -9,19 +9,28 @@ from typing import Any
 import polars as pl
 import pytest
 
+from booksan.datasets import dataset_named
 from booksan.errors import UsageError
 from booksan.messages import Kind, Message, digest_of, encode, to_body
-from booksan.operate.clients import inspect_clients
-from booksan.operate.directories import DataDirectory, data_directories
-from booksan.operate.letters import Letter, choose, find_letters, remove, replay
+from booksan.operate.inspect import inspect_clients
+from booksan.operate.letters import (
+    DataDirectory,
+    DeadLetter,
+    choose,
+    data_directories,
+    find_letters,
+    remove,
+    replay,
+)
 from booksan.spec import Spec
-from booksan.stages.books import DATASET as BOOKS
 from booksan.state.client import ClientStore, database_path
 from booksan.state.database import transaction
 from booksan.transport import Outgoing, Spool
-from booksan.worker.letters import keep_letter
-from tests.acceptance.command import Place, wait_until
-from tests.integration.hosts import command, place_for_hosts
+from booksan.worker.failures import keep_letter
+from tests.support.command import Place, wait_until
+from tests.support.hosts import command, place_for_hosts
+
+BOOKS = dataset_named("books")
 
 SHARDS = {stage.name: 1 for stage in BOOKS.stages}
 SPEC = Spec("c1", "books", BOOKS.version, BOOKS.defaults, {}, SHARDS, int(time.time()) + 3600)
@@ -74,7 +83,7 @@ def waiting(root: Path, queue: str) -> list[bytes]:
         return [delivery.body for delivery in consumer.receive(10, 1 << 20, 0)]
 
 
-def letters() -> list[Letter]:
+def letters() -> list[DeadLetter]:
     return find_letters(data_directories())
 
 
@@ -219,7 +228,7 @@ def give_client(root: Path) -> None:
         store.create("q3-join", 0, [("gateway/books", "books")], time.time())
         store.db.executemany("INSERT INTO dedup VALUES ('gateway/books', ?, 'd')", [(0,), (2,)])
         store.db.execute("UPDATE streams SET received = 2, length = 4, highest = 2")
-        store.post([("q4-top.0", b"a message")])
+        store.post([Outgoing("q4-top.0", b"a message")])
     store.close()
 
 

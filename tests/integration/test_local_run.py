@@ -5,31 +5,34 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from booksan.datasets import dataset_named
 from booksan.errors import RunFailed
 from booksan.generate.books import generate_books
-from booksan.home import HomeView
+from booksan.home.view import HomeView
 from booksan.local import run as module
 from booksan.local.run import LocalRun, Options, Summary, run
 from booksan.messages import Control, control_message, encode
-from booksan.spec import HOME, ParamValue, Spec
-from booksan.stages.books import DATASET as BOOKS
-from booksan.stages.graph import queue_name
+from booksan.shards import queue_name
+from booksan.spec import HOME, Spec
 from booksan.transport.base import Outgoing
 from booksan.transport.spool import Spool
-from booksan_client import errors
 from booksan_client.api import ClientApi, Page
-from booksan_client.errors import Interrupted
 from booksan_client.inputs import Input
-from booksan_client.journal import Entry, Journal
+from booksan_client.state import Entry, Journal
 from booksan_client.status import Status
-from booksan_client.submission import Life
+from booksan_client.submission import Generation
+from booksan_common import errors
+from booksan_common.errors import Interrupted
+from booksan_common.params import ParamValue
 from tests.oracle import books as oracle
+
+BOOKS = dataset_named("books")
 
 SETTINGS: dict[str, ParamValue] = {"q2.decades": 3, "q3.min_reviews": 5, "q5.percentile": 60.0}
 
@@ -40,12 +43,15 @@ class Listener:
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.resumed = False
-        self.shows_stages = self.shows_answers = False
+        self.stages_every, self.shows_answers = 30.0, False
 
     def begin(self, inputs: Sequence[Input], resumed: bool) -> None:
         self.resumed = resumed
 
-    def uploaded(self, source: str, offset: int) -> None:
+    def sent_before(self, sent: Mapping[str, tuple[int, int]]) -> None:
+        pass
+
+    def uploaded(self, source: str, position: int, batches: int) -> None:
         pass
 
     def moved(self, status: Status) -> None:
@@ -131,16 +137,16 @@ def test_a_run_that_failed_is_begun_anew_and_says_so(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clients: list[str] = []
-    send = Life.send
+    send = Generation.send
 
-    def remember(self: Life, each: Input) -> None:
+    def remember(self: Generation, each: Input) -> None:
         clients.append(self.whole.state.id)
         if each.source.name == "reviews":
             raise Interrupted
         send(self, each)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Life, "send", remember)
+        patch.setattr(Generation, "send", remember)
         with pytest.raises(Interrupted):
             command.run()
     spec = command.spec(clients[0])
@@ -186,10 +192,10 @@ def test_an_error_outside_of_the_batches_ends_those_that_are_on_their_way(
 def test_the_token_and_the_secret_of_a_run_are_for_its_user_alone(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(self: Life, each: Input) -> None:
+    def stop(self: Generation, each: Input) -> None:
         raise Interrupted
 
-    monkeypatch.setattr(Life, "send", stop)
+    monkeypatch.setattr(Generation, "send", stop)
     with pytest.raises(Interrupted):
         command.run()
     for name in ("token", "secret", "client.json"):
@@ -202,16 +208,16 @@ def test_the_token_and_the_secret_of_a_run_are_for_its_user_alone(
 def test_a_gateway_that_is_killed_is_found_again_wherever_it_listens(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    send = Life.send
+    send = Generation.send
 
-    def kill_first(self: Life, each: Input) -> None:
+    def kill_first(self: Generation, each: Input) -> None:
         address = json.loads((command.data_dir / "gateway-address.json").read_text())
         # Without it, the new one cannot take the old port again.
         (command.data_dir / "gateway-address.json").unlink()
         os.kill(address["pid"], signal.SIGKILL)
         send(self, each)
 
-    monkeypatch.setattr(Life, "send", kill_first)
+    monkeypatch.setattr(Generation, "send", kill_first)
     summary = command.run()
     assert summary.restarts >= 2
     command.assert_right()

@@ -11,22 +11,20 @@ from pathlib import Path
 import pytest
 
 from booksan.cluster.host import HostRequest, host_setup, join
-from booksan.cluster.prepare import HostSetup, host_environment, supervisor_command
+from booksan.cluster.prepare import HostSetup, host_environment
 from booksan.cluster.registry import read_members
-from booksan.doctor.company import check_secrets
-from booksan.doctor.finding import Level
+from booksan.doctor import Level, check_secrets
 from booksan.errors import UsageError
 from booksan.gateway.config import GatewayConfig, read_gateway_config
-from booksan.supervisor.changes import Changes
-from booksan.supervisor.config import ElectionConfig, Revival, read_config
-from booksan.supervisor.heartbeat import is_at_work
-from booksan.supervisor.locks import HOST_LOCK, supervisor_pid
-from booksan.supervisor.states import HostState
-from booksan.supervisor.status import HostStatus, write_status
-from booksan.topology.files import load_topology
-from tests.acceptance.command import wait_until
-from tests.integration.hosts import two_hosts
+from booksan.host.config import ElectionConfig, Revival, read_config
+from booksan.host.handle import supervisor_command
+from booksan.host.status import HOST_LOCK, HostState, HostStatus, supervisor_pid, write_status
+from booksan.membership.liveness import is_at_work
+from booksan.membership.peers import Changes
+from booksan.topology.parse import load_topology
 from tests.integration.test_host_command import give_client
+from tests.support.command import wait_until
+from tests.support.hosts import two_hosts
 
 JOINS, REST = "q3-join,results", "q1-filter,q2-decades"
 

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from booksan.supervisor.config import ElectionConfig, HostConfig, Peer, WorkerSpec, write_config
-from booksan.supervisor.election.timing import Timing
-from booksan.supervisor.status import HostStatus, read_status
+from booksan.host.config import ElectionConfig, HostConfig, Peer, WorkerSpec, write_config
+from booksan.host.status import HostStatus, read_status
+from booksan.membership.member import Timing
 
 Record = Callable[[str, object], None]
 

@@ -18,10 +18,10 @@ from booksan.errors import QueueBusy, TransportError
 from booksan.transport import Consumer, Depth, Outgoing, open_transport, rabbitmq_link
 from booksan.transport.rabbitmq import RabbitMQ
 from booksan.transport.rabbitmq_address import parse_broker_address
-from tests.broker import broker as broker
-from tests.broker import delete_queues, new_prefix
-from tests.contract.actors import body_of, index_of
-from tests.contract.places import SOON, check_depth, drain, eventually, receive_exactly
+from tests.support.actors import body_of, index_of
+from tests.support.broker import broker as broker
+from tests.support.broker import delete_queues, new_prefix
+from tests.support.places import SOON, check_depth, drain, eventually, receive_exactly
 
 MIB = 1 << 20
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from booksan.errors import QueueBusy
-from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
-from booksan.supervisor.locks import supervisor_pid
+from booksan.host.config import HostConfig, WorkerSpec, write_config
+from booksan.host.status import supervisor_pid
 from booksan.transport import open_transport
-from tests.acceptance.command import PATIENCE, wait_until
+from tests.support.command import PATIENCE, wait_until
 
 QUEUE = "q1-filter.0"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.gateway_host import Running, running, wait_for
 from tests.integration.stuck_entries import FILES
-from tests.simulation.data import sample
+from tests.support.data import sample
+from tests.support.gateway_host import Running, running, wait_for
 
 Record = Callable[[str, object], None]
 

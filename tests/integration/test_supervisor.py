@@ -15,17 +15,17 @@ from typing import Any
 import pytest
 
 from booksan.errors import BooksanError, UsageError
-from booksan.supervisor.config import HostConfig, WorkerSpec, write_config
-from booksan.supervisor.handle import Host
-from booksan.supervisor.policy import RestartPolicy
-from booksan.supervisor.states import (
+from booksan.host.config import HostConfig, RestartPolicy, WorkerSpec, write_config
+from booksan.host.handle import Host
+from booksan.host.status import (
     EXIT_CANNOT_START,
     EXIT_GAVE_UP,
     EXIT_LOCKED,
+    STATUS_FILE,
     HostState,
+    HostStatus,
     WorkerState,
 )
-from booksan.supervisor.status import STATUS_FILE, HostStatus
 
 psutil = pytest.importorskip("psutil")
 
@@ -33,7 +33,7 @@ ROOT = Path(__file__).parents[2]
 ENV = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error", "POLARS_MAX_THREADS": "1"}
 THREE = tuple(WorkerSpec("stage", shard) for shard in range(3))
 DEADLINE = 30.0
-HOST_KEYS = {"pid", "state", "restarts", "workers", "error", "code", "leader", "term"}
+HOST_KEYS = {"pid", "state", "restarts", "workers", "error", "code", "leader", "term", "ready"}
 WORKER_KEYS = {"name", "pid", "state", "restarts", "since", "memory", "cpu"}
 
 Starter = Callable[..., Host]
@@ -212,7 +212,7 @@ def test_the_tree_ends_when_the_driver_is_killed(tmp_path: Path) -> None:
     configure(tmp_path, "steady")
     script = (
         "import signal, sys, pathlib\n"
-        "from booksan.supervisor.handle import Host\n"
+        "from booksan.host.handle import Host\n"
         "host = Host(pathlib.Path(sys.argv[1]))\n"
         "host.start()\n"
         "print(host.pid, flush=True)\n"
@@ -430,7 +430,9 @@ def test_a_worker_is_born_clean(start: Starter, tmp_path: Path) -> None:
     log = str(tmp_path / "logs" / "stage.0.log")
     lock = str(tmp_path / "workers.lock")
     assert [born["files"][fd] for fd in "012"] == [os.devnull, log, log]
-    assert set(born["files"].values()) == {os.devnull, log, lock}
+    others = set(born["files"].values()) - {os.devnull, log, lock}
+    assert len(others) == 1, "the pipe for news, and nothing else"
+    assert others.pop().startswith("pipe:")
     assert Path(log).read_text() == "said on stdout\n"
 
 

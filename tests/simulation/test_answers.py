@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from booksan import pulse
+from booksan import heartbeat
+from booksan.heartbeat import Heartbeats
 from booksan.messages import Message
-from booksan.pulse import Pulses
 from booksan.stages.operators import Filter, Means
-from tests.simulation.data import Sample, sample, shards
 from tests.simulation.world import World
+from tests.support.data import Sample, sample, shards
 
 MakeWorld = Callable[..., World]
 
@@ -95,13 +95,13 @@ def test_a_worker_gives_a_sign_of_life_before_each_message(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, operator: type, work: str
 ) -> None:
     """A group of messages can take longer than a supervisor bears silence."""
-    pulses = Pulses(1)
-    monkeypatch.setattr(pulse._Own, "pulses", pulses)
+    heartbeats = Heartbeats(1)
+    monkeypatch.setattr(heartbeat._Own, "heartbeats", heartbeats)
     beats: list[float] = []
     original = getattr(operator, work)
 
     def watched(self: object, message: Message) -> object:
-        beats.append(pulses.last(0))
+        beats.append(heartbeats.last(0))
         return original(self, message)
 
     monkeypatch.setattr(operator, work, watched)

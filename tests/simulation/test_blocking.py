@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from booksan import datasets as known_datasets
 from booksan.errors import UsageError
-from booksan.stages import datasets as known_datasets
 from booksan.stages.operator import Piece
 from booksan.stages.operators import Tally
 from booksan.state.client import database_path
-from booksan.worker import departures, handler
-from tests.simulation.data import sample, shards
+from booksan.worker import cleanup, handler
 from tests.simulation.world import SETTINGS, Killed, World
+from tests.support.data import sample, shards
 
 MakeWorld = Callable[..., World]
 
@@ -38,9 +38,10 @@ class Deadly:
         patch.setattr(Tally, "final", die)
 
 
-def both(make_world: MakeWorld) -> World:
+def both(make_world: MakeWorld, *, idle: int = 0) -> World:
+    """`idle`: seconds after which the bad client is given up if it sends nothing; 0 for never."""
     world = make_world(5)
-    world.add_client(DATA.spec("bad", shards(1)), DATA.batches)
+    world.add_client(replace(DATA.spec("bad", shards(1)), idle=idle), DATA.batches)
     world.add_client(OTHER.spec("good", shards(1)), OTHER.batches)
     return world
 
@@ -154,28 +155,35 @@ def test_sessions_are_bounded_and_closed_when_they_are_done(
 # -- trouble of one client at the clock's tick -----------------------------------------------------
 
 
-def damaged_page(path: Path) -> None:
-    """The first page is whole, so that it opens; all others are not."""
+def damage_page(path: Path, table: str) -> None:
+    """The first page of the table; all others are whole, so that the database opens."""
     db = sqlite3.connect(path)
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    (size,) = db.execute("PRAGMA page_size").fetchone()
+    (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
     db.close()
-    content = path.read_bytes()
-    path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * size)
 
 
 @pytest.mark.parametrize("stage", ["results", "q2-decades"])
+@pytest.mark.parametrize("table", ["meta", "streams"])
+@pytest.mark.parametrize("idle", [0, 3600])
 def test_a_damaged_page_is_the_trouble_of_its_client_alone(
-    make_world: MakeWorld, stage: str
+    make_world: MakeWorld, stage: str, table: str, idle: int
 ) -> None:
-    world = both(make_world)
+    """A home reads more of a client that may be idle; of another it knows the end by then."""
+    world = both(make_world, idle=idle)
     for _ in range(60):
         world._step()
     world.drain()
+    world.tick()
     worker = world._life(f"{stage}.0")
     assert worker is not None
     worker.handler.forget_sessions()
     world.views["bad"].close()
-    damaged_page(database_path(world.root, "bad", stage, 0))
+    damage_page(database_path(world.root, "bad", stage, 0), table)
     world.sleep(60)
     world.tick()
     world.clients.pop("bad")
@@ -183,13 +191,21 @@ def test_a_damaged_page_is_the_trouble_of_its_client_alone(
     assert world.answers("good") == OTHER.answers
 
 
+@pytest.mark.parametrize("how", ["expired", "idle"])
 def test_a_data_set_that_was_removed_stops_no_worker(
-    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     world = both(make_world)
+    if how == "idle":
+        while not world.clients["bad"].sent:
+            world._step()
+        world.clients.pop("bad")
     world.run()
+    world.drain()
     named = known_datasets.dataset_named
-    missing = replace(DATA.spec("bad", shards(1)), dataset="removed", expires=int(world.now) + 60)
+    removed = replace(DATA.spec("bad", shards(1)), dataset="removed")
+    expires = int(world.now) + 60
+    missing = replace(removed, idle=60) if how == "idle" else replace(removed, expires=expires)
     for stage in shards(1):
         path = database_path(world.root, "bad", stage, 0)
         if path.exists():
@@ -203,7 +219,7 @@ def test_a_data_set_that_was_removed_stops_no_worker(
             raise UsageError("no data set 'removed'")
         return named(name)
 
-    for module in (handler, departures):
+    for module in (handler, cleanup):
         monkeypatch.setattr(module, "dataset_named", without)
     world.views["bad"].close()
     for name, worker in world.workers.items():

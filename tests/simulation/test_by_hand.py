@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from booksan.spec import ParamValue
-from booksan.stages.datasets import dataset_named
-from tests.simulation.data import shards_of
-from tests.simulation.sets import sample_from
+from booksan.datasets import dataset_named
+from booksan_common.params import ParamValue
 from tests.simulation.world import World
+from tests.support.data import shards_of
+from tests.support.oracle_rows import Asked
+from tests.support.sets import sample_from
 from tests.unit import test_oracle_aoe2, test_oracle_flights, test_oracle_steam
-from tests.unit.oracle_rows import Asked
 
 #: Each module has a fixture `answer`, and tests that ask it; here it is the system that answers.
 HEADERS: Mapping[str, tuple[ModuleType, tuple[str, str]]] = {

@@ -7,8 +7,8 @@ import pytest
 
 from booksan.clock import Clock
 from booksan.state.shard import EXPIRY_MARGIN
-from tests.simulation.data import sample, shards
 from tests.simulation.world import World
+from tests.support.data import sample, shards
 
 MakeWorld = Callable[..., World]
 

@@ -8,16 +8,16 @@ import pytest
 
 from booksan.errors import UsageError
 from booksan.messages import Kind, Message, decode, digest_of, encode, end_message
+from booksan.shards import queue_name
 from booksan.spec import Spec
-from booksan.stages.graph import queue_name
 from booksan.stages.operator import Piece
 from booksan.stages.operators import Tally
 from booksan.state.client import database_path
 from booksan.tickets import sign_permit, sign_ticket
 from booksan.transport.base import Outgoing
 from booksan.worker.loop import Worker
-from tests.simulation.data import sample, shards
 from tests.simulation.world import SECRET, SETTINGS, CrashAt, Killed, World
+from tests.support.data import sample, shards
 
 MakeWorld = Callable[..., World]
 
@@ -40,12 +40,12 @@ def started(make_world: MakeWorld) -> tuple[World, Spec]:
 
 def put(world: World, spec: Spec, source: str, number: int, data: bytes) -> None:
     ticket, permit = sign_ticket(SECRET, spec), sign_permit(SECRET, spec, source)
-    world.gateway.put(ticket, source, number, data, permit)
+    world.put(ticket, source, number, data, permit)
 
 
 def end(world: World, spec: Spec, source: str, batches: int) -> None:
     ticket, permit = sign_ticket(SECRET, spec), sign_permit(SECRET, spec, source)
-    world.gateway.end(ticket, source, batches, permit)
+    world.end(ticket, source, batches, permit)
 
 
 def test_the_same_batch_number_with_other_bytes_fails_the_run(make_world: MakeWorld) -> None:
@@ -85,7 +85,7 @@ def test_reviews_are_not_taken_without_a_permit(make_world: MakeWorld) -> None:
     ticket = sign_ticket(SECRET, spec)
     for permit in (None, "", "0" * 64, sign_permit(SECRET, spec, "books")):
         with pytest.raises(UsageError, match="not taken yet"):
-            world.gateway.put(ticket, "reviews", 0, DATA.batches["reviews"][0], permit)
+            world.put(ticket, "reviews", 0, DATA.batches["reviews"][0], permit)
 
 
 def test_a_permit_comes_only_when_every_join_has_every_book(make_world: MakeWorld) -> None:

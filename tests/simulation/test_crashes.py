@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from booksan.worker.crash import POINTS
-from tests.simulation.data import sample, shards
+from booksan.worker.shard import POINTS
 from tests.simulation.world import CrashAt, World
+from tests.support.data import sample, shards
 
 Record = Callable[[str, object], None]
 
@@ -107,8 +107,7 @@ def test_the_simulation_notices_a_state_that_commits_without_its_dedup(
     monkeypatch: pytest.MonkeyPatch, reachable: list[CrashAt]
 ) -> None:
     """A deliberately broken store is caught, so the other tests can fail."""
-    from booksan.state.client import ClientStore
-    from booksan.state.streams import Verdict
+    from booksan.state.client import ClientStore, Verdict
 
     monkeypatch.setattr(ClientStore, "judge", lambda self, message: Verdict.NEW)
     crash = next(c for c in reachable if c.worker == "q3-join.0" and c.point == "committed")

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from booksan.inspection import failures as failures_at
 from booksan.messages import Message
 from booksan.spec import Spec
-from booksan.stages.operator import Place
+from booksan.stages.operator import Context
 from booksan.stages.operators import Filter, Tally
 from booksan.state.client import database_path
+from booksan.state.readers import failures as failures_at
 from booksan.transport.base import Outgoing
 from booksan.worker import failures
-from booksan.worker.crash import POINTS
-from tests.simulation.data import sample, shards
+from booksan.worker.shard import POINTS
 from tests.simulation.world import CrashAt, World
+from tests.support.data import sample, shards
 
 MakeWorld = Callable[..., World]
 
@@ -156,7 +156,7 @@ def test_a_letter_outlives_a_restart_of_a_worker_that_could_not_even_begin(
     """As with hosts of different versions: the fix is a restart, then the letter is replayed."""
     begin = Tally.at
 
-    def refuse(operator: Tally, place: Place, db: sqlite3.Connection) -> Tally:
+    def refuse(operator: Tally, place: Context, db: sqlite3.Connection) -> Tally:
         if place.spec.client == "one" and place.stage == "q3-join":
             raise ValueError("another version")
         return begin(operator, place, db)
@@ -223,7 +223,7 @@ def test_a_database_that_is_damaged_under_a_worker_never_stops_its_clock(
     for file in path.parent.glob(f"{path.name}*"):
         file.unlink()
     path.write_bytes(b"not a database at all" * 1000)
-    worker.handler.departures.expire()
+    worker.handler.cleanup.expire()
     assert worker.store.is_failed("one")
     # No more messages come here, so nobody brings the spec: whoever looks at the host finds it.
     to_the_end(world)

@@ -10,13 +10,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from booksan.spec import HOME, ParamValue
-from booksan.stages.datasets import dataset_named
+from booksan.datasets import dataset_named
+from booksan.spec import HOME
 from booksan.stages.flights import above_the_mean
-from tests.simulation.data import Sample, shards_of
-from tests.simulation.sets import SETTINGS, sample_from
+from booksan_common.params import ParamValue
 from tests.simulation.test_sets import assert_right
 from tests.simulation.world import World
+from tests.support.data import Sample, shards_of
+from tests.support.sets import SETTINGS, sample_from
 
 MakeWorld = Callable[..., World]
 

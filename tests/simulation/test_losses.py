@@ -14,9 +14,9 @@ from booksan.messages import Control, Kind, decode
 from booksan.spec import HOME
 from booksan.state.client import database_path
 from booksan.state.shard import EXPIRY_MARGIN
-from tests.simulation.data import Sample, sample, shards, shards_of
-from tests.simulation.sets import sample_of
 from tests.simulation.world import World, home_queue
+from tests.support.data import Sample, sample, shards, shards_of
+from tests.support.sets import sample_of
 
 Record = Callable[[str, object], None]
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 import polars as pl
 import pytest
 
-from booksan.stages.datasets import datasets
+from booksan.datasets import datasets
 from booksan.stages.operator import Stateful
-from booksan.stages.operators import Histogram, histogram
-from tests.simulation.data import Sample, shards_of
-from tests.simulation.sets import SETTINGS, sample_of
+from booksan.stages.operators import Histogram, counting
 from tests.simulation.world import CrashAt, World
+from tests.support.data import Sample, shards_of
+from tests.support.sets import SETTINGS, sample_of
 
 MakeWorld = Callable[..., World]
 
@@ -69,7 +69,7 @@ def test_pieces_of_a_histogram_are_merged_without_changing_an_answer(
         merges += 1
         return merged(self)
 
-    monkeypatch.setattr(histogram, "UNMERGED", unmerged)
+    monkeypatch.setattr(counting, "UNMERGED", unmerged)
     monkeypatch.setattr(Histogram, "_merged", counted)
     data = sample_of("flights", 3, rows=60, batch_bytes=1_000)
     world = make_world(3, repeats=0.2)
@@ -127,3 +127,35 @@ def test_a_kill_at_any_point_of_any_worker_changes_no_answer(
         assert world.deaths >= len(points)
         deaths += world.deaths
     record_property(f"deaths in simulated runs of {name}", deaths)
+
+
+@pytest.mark.parametrize(("name", "worker"), [("steam", "q3-join.0"), ("steam", "results.0")])
+def test_rows_that_were_joined_are_counted_once(
+    make_world: MakeWorld, name: str, worker: str
+) -> None:
+    """Repeats and a kill at every point of a join, or of the home, change no count."""
+    data = sample_of(name, 7, rows=60, batch_bytes=2_000)
+    spec = data.spec("one", shards_of(name, 2))
+    calm = make_world(7)
+    calm.add_client(spec, data.batches)
+    calm.run()
+    points = [point for victim, point in calm.hits if victim == worker]
+    wild = make_world(8, [CrashAt(worker, point, nth) for point in points for nth in (1, 2)])
+    wild.transport.repeats = 0.3
+    wild.add_client(spec, data.batches)
+    wild.run()
+    assert wild.deaths >= len(points)
+    counted = []
+    for world in (calm, wild):
+        world.drain()
+        status = world.views["one"].status()
+        assert status is not None
+        counted.append(
+            {
+                key: (len(each), sum(c.rows for c in each), sum(c.matched for c in each))
+                for key, each in status.joined.items()
+            }
+        )
+    assert counted[0] == counted[1]
+    assert set(counted[0]) == {("reviews", stage) for stage in ("q3-join", "q4-english", "q5-join")}
+    assert all(shards == 2 and 0 < matched < rows for shards, rows, matched in counted[0].values())

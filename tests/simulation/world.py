@@ -11,16 +11,16 @@ from pathlib import Path
 
 from booksan.answers import csv_bytes
 from booksan.clock import Clock
+from booksan.datasets import dataset_named
 from booksan.gateway.progress import local_progress, resend_of, united
 from booksan.gateway.uploads import Gateway
-from booksan.home import HomeView
+from booksan.home.view import HomeView
+from booksan.shards import queue_name
 from booksan.spec import HOME, Spec
-from booksan.stages.datasets import dataset_named
-from booksan.stages.graph import queue_name
 from booksan.state.shard import ShardStore
+from booksan.tickets import check_permit, open_ticket
 from booksan.worker.loop import Worker
-from booksan.worker.settings import Settings
-from booksan.worker.shard import Shard
+from booksan.worker.shard import Settings, Shard
 from tests.simulation.memory import MemoryTransport
 
 SECRET = b"simulated"
@@ -167,10 +167,22 @@ class World:
             for first, last in lacks["batches"]:
                 for number in sent.intersection(range(first, last + 1)):
                     data = client.batches[source][number]
-                    self.gateway.put(status.ticket, source, number, data, permit)
+                    self.put(status.ticket, source, number, data, permit)
             if client.source > client.sources.index(source) or client.ended:
                 # Also to a home that alone has not heard of the end.
-                self.gateway.end(status.ticket, source, len(client.batches[source]), permit)
+                self.end(status.ticket, source, len(client.batches[source]), permit)
+
+    def put(self, ticket: str, source: str, number: int, data: bytes, permit: str | None) -> None:
+        """As over HTTP: only with the ticket of the home and its permit."""
+        self.gateway.put(self._admitted(ticket, source, permit), source, number, data)
+
+    def end(self, ticket: str, source: str, batches: int, permit: str | None) -> None:
+        self.gateway.end(self._admitted(ticket, source, permit), source, batches)
+
+    def _admitted(self, ticket: str, source: str, permit: str | None) -> Spec:
+        spec = open_ticket((SECRET,), ticket)
+        check_permit((SECRET,), spec, source, permit)
+        return spec
 
     def sleep(self, seconds: float) -> None:
         """Time goes by."""
@@ -245,10 +257,10 @@ class World:
             choices.append(self.chance.choice(sorted(client.sent)))
         number = self.chance.choice(choices)
         if number is None:
-            self.gateway.end(ticket, source, len(batches), permit)
+            self.end(ticket, source, len(batches), permit)
             client.ended = True
         else:
-            self.gateway.put(ticket, source, number, batches[number], permit)
+            self.put(ticket, source, number, batches[number], permit)
             client.sent.add(number)
         if client.ended and len(client.sent) == len(batches):
             client.source += 1

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from booksan.generate.books import generate_books
-from tests.acceptance.cluster import PARAMS, Client, Cluster, running_cluster
-from tests.acceptance.command import Place
-from tests.acceptance.drill import (
+from tests.support.cluster import PARAMS, Client, Cluster, running_cluster
+from tests.support.command import Place
+from tests.support.drill import (
     check_all,
     returns,
     submitting,
     under_fire,
     wait_for_all,
 )
-from tests.acceptance.inputs import Inputs
+from tests.support.inputs import Inputs
 
 Record = Callable[[str, object], None]
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]

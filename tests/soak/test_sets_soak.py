@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cluster import Client, Cluster, running_cluster
-from tests.acceptance.drill import returns, under_fire
+from tests.support.cluster import Client, Cluster, running_cluster
+from tests.support.drill import returns, under_fire
 
 Record = Callable[[str, object], None]
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]

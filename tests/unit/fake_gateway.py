@@ -180,6 +180,8 @@ class FakeGateway:
         if words == ["health"]:
             return Answer(200, {"status": "ok", "host": "fake", "version": "0"})
         if words[0] == "datasets":
+            if words == ["datasets"]:
+                return Answer(200, {"datasets": [self.dataset]})
             if words[1:] == ["birds"]:
                 return Answer(200, self.dataset)
             return error(404, "unknown_dataset")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from booksan.generate import Generated, Written, dirt
+from booksan.generate import Generated, Written, generator
 
 Row = dict[str, str]
 Holds = Callable[[str], object]
@@ -29,11 +29,11 @@ def is_boolean(value: str) -> bool:
 
 
 #: What a column may hold, and the reason if it does not.
-NUMBERS = (NUMBER.fullmatch, dirt.NOT_A_NUMBER)
-WHOLE = (is_whole, dirt.NOT_WHOLE)
-BOOLEAN = (is_boolean, dirt.NO_BOOLEAN)
-CLOCKS = (CLOCK.fullmatch, dirt.NO_DURATION)
-DURATIONS = (ISO.fullmatch, dirt.NO_DURATION)
+NUMBERS = (NUMBER.fullmatch, generator.NOT_A_NUMBER)
+WHOLE = (is_whole, generator.NOT_WHOLE)
+BOOLEAN = (is_boolean, generator.NO_BOOLEAN)
+CLOCKS = (CLOCK.fullmatch, generator.NO_DURATION)
+DURATIONS = (ISO.fullmatch, generator.NO_DURATION)
 Kinds = Mapping[str, tuple[Holds, str]]
 
 
@@ -95,7 +95,7 @@ def _judged_records(
             return
         except csv.Error as error:
             at_end = "unexpected end" in str(error)
-            yield Record([], dirt.UNTERMINATED if at_end else dirt.AFTER_QUOTE)
+            yield Record([], generator.UNTERMINATED if at_end else generator.AFTER_QUOTE)
             continue
         if row:
             yield judged(row, size, header or names, kinds)
@@ -103,15 +103,15 @@ def _judged_records(
 
 def judged(row: list[str], size: int, names: list[str], kinds: Kinds) -> Record:
     if size > 4 * 1024 * 1024:
-        return Record([], dirt.TOO_LONG)
+        return Record([], generator.TOO_LONG)
     if len(row) != len(names):
-        return Record([], dirt.TOO_FEW if len(row) < len(names) else dirt.TOO_MANY)
+        return Record([], generator.TOO_FEW if len(row) < len(names) else generator.TOO_MANY)
     try:
         row = [value.encode("latin-1").decode() for value in row]
     except UnicodeDecodeError:
-        return Record([], dirt.NOT_UTF8)
+        return Record([], generator.NOT_UTF8)
     if any("\0" in value for value in row):
-        return Record([], dirt.NUL)
+        return Record([], generator.NUL)
     for name, (holds, reason) in kinds.items():
         value = row[names.index(name)]
         if value not in ("", "\\N") and not holds(value):

@@ -12,14 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from booksan.datasets import dataset_named
 from booksan.messages import Kind, Message, to_body
-from booksan.stages.books import DATASET as BOOKS
 from booksan.stages.books import route_books, route_reviews
 from booksan.stages.graph import Keyed
 from booksan.stages.literals import elements
-from booksan.stages.operator import Place
+from booksan.stages.operator import Context
 from booksan.stages.operators import Tally
 from tests.unit.test_spec import make_spec
+
+BOOKS = dataset_named("books")
 
 PARAMS = BOOKS.defaults
 COLUMNS = ("Title", "authors", "publisher", "publishedDate", "categories")
@@ -275,7 +277,7 @@ def test_the_first_of_a_title_counts_in_any_order_of_its_batches() -> None:
     assert isinstance(popularity, Tally)
     for order in permutations(messages):
         with closing(sqlite3.connect(":memory:")) as db:
-            operator = popularity.at(Place(spec, BOOKS, "q3-join", 0), db)
+            operator = popularity.at(Context(spec, BOOKS, "q3-join", 0), db)
             operator.create()
             for message in order:
                 operator.apply(message, operator.prepare(message))

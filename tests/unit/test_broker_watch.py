@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from booksan.supervisor.broker_watch import SILENCE, BrokerWatch
+from booksan.membership.names import SILENCE, BrokerWatch
 
 
 @pytest.fixture

@@ -7,13 +7,11 @@ from typing import Any
 import pytest
 
 from booksan.chaos import containers as chaos_containers
-from booksan.chaos.choice import candidates
 from booksan.chaos.containers import ContainerLooker
-from booksan.chaos.kinds import Kind
+from booksan.chaos.kinds import TargetKind
+from booksan.chaos.targets import Strike, candidates
 from booksan.chaos.view import View
-from booksan.chaos.wounds import Wound
 from booksan.cluster import containers as cluster_containers
-from booksan.cluster import engine
 from booksan.cluster.containers import containers_status
 from booksan.errors import UsageError
 
@@ -84,13 +82,13 @@ class Docker:
 @pytest.fixture
 def docker(monkeypatch: pytest.MonkeyPatch) -> Docker:
     made = Docker()
-    for module in (engine, cluster_containers, chaos_containers):
+    for module in (cluster_containers, chaos_containers):
         monkeypatch.setattr(module, "docker", made)
     return made
 
 
-def names(kind: Kind, view: View, *wounds: Wound) -> list[str]:
-    return [one.name for one in candidates(kind, view, wounds)]
+def names(kind: TargetKind, view: View, *strikes: Strike) -> list[str]:
+    return [one.name for one in candidates(kind, view, strikes)]
 
 
 def test_the_status_has_what_that_of_a_cluster_has(docker: Docker) -> None:
@@ -125,30 +123,30 @@ def test_without_its_broker_a_cluster_does_not_run(docker: Docker) -> None:
 
 def test_each_kind_has_its_victims_in_containers(docker: Docker) -> None:
     view = ContainerLooker("books").look()
-    assert names(Kind.LEADER, view) == ["gamma"]
-    assert names(Kind.SUPERVISOR, view) == ["alpha"]
-    assert names(Kind.HOST, view) == ["alpha", "gamma"]
-    assert names(Kind.WORKER, view) == ["q1-filter.0@gamma", "q3-join.0@alpha"]
-    assert names(Kind.GATEWAY, view) == ["gateway.0@alpha", "gateway.0@gamma"]
-    assert names(Kind.BROKER, view) == ["broker"]
+    assert names(TargetKind.LEADER, view) == ["gamma"]
+    assert names(TargetKind.SUPERVISOR, view) == ["alpha"]
+    assert names(TargetKind.HOST, view) == ["alpha", "gamma"]
+    assert names(TargetKind.WORKER, view) == ["q1-filter.0@gamma", "q3-join.0@alpha"]
+    assert names(TargetKind.GATEWAY, view) == ["gateway.0@alpha", "gateway.0@gamma"]
+    assert names(TargetKind.BROKER, view) == ["broker"]
 
 
 @pytest.mark.parametrize(("state", "code"), [("exited", 137), ("paused", 0), ("restarting", 1)])
 def test_the_last_host_that_runs_is_spared(docker: Docker, state: str, code: int) -> None:
     docker.found[0] = container("alpha", 0, state=state, code=code)
     view = ContainerLooker("books").look()
-    assert names(Kind.HOST, view) == []
-    assert names(Kind.LEADER, view) == []
-    assert names(Kind.WORKER, view) == ["q1-filter.0@gamma"]
+    assert names(TargetKind.HOST, view) == []
+    assert names(TargetKind.LEADER, view) == []
+    assert names(TargetKind.WORKER, view) == ["q1-filter.0@gamma"]
 
 
 @pytest.mark.parametrize(
     ("signum", "act"),
     [(signal.SIGKILL, "kill"), (signal.SIGSTOP, "pause"), (signal.SIGCONT, "unpause")],
 )
-@pytest.mark.parametrize("kind", [Kind.HOST, Kind.BROKER])
+@pytest.mark.parametrize("kind", [TargetKind.HOST, TargetKind.BROKER])
 def test_a_host_and_the_broker_are_hit_as_containers(
-    docker: Docker, kind: Kind, signum: signal.Signals, act: str
+    docker: Docker, kind: TargetKind, signum: signal.Signals, act: str
 ) -> None:
     looker = ContainerLooker("books")
     victim = candidates(kind, looker.look(), ())[0]
@@ -159,7 +157,7 @@ def test_a_host_and_the_broker_are_hit_as_containers(
 
 def test_a_worker_is_hit_inside_of_its_container(docker: Docker) -> None:
     looker = ContainerLooker("books")
-    victim = candidates(Kind.WORKER, looker.look(), ())[1]
+    victim = candidates(TargetKind.WORKER, looker.look(), ())[1]
     docker.asked.clear()
     looker.hit(victim.processes, signal.SIGKILL)
     (words,) = docker.asked
@@ -169,24 +167,24 @@ def test_a_worker_is_hit_inside_of_its_container(docker: Docker) -> None:
 
 def test_a_host_is_back_with_a_new_life_of_its_container_and_all_its_shards(docker: Docker) -> None:
     looker = ContainerLooker("books")
-    victim = candidates(Kind.HOST, looker.look(), ())[0]
-    wound = Wound(victim.kind, victim.name, victim.host, victim.processes, 0.0, 0.0)
-    assert not wound.is_back(looker.look(), always, [])
+    victim = candidates(TargetKind.HOST, looker.look(), ())[0]
+    strike = Strike(victim.kind, victim.name, victim.host, victim.processes, 0.0, 0.0)
+    assert not strike.is_back(looker.look(), always, [])
     docker.found[0] = container("alpha", 0, state="exited", code=137)
-    assert not wound.is_back(looker.look(), always, [])
+    assert not strike.is_back(looker.look(), always, [])
     docker.found[0] = container("alpha", 101)
-    assert wound.is_back(looker.look(), always, [])
-    assert not wound.is_back(looker.look(), never, [])
+    assert strike.is_back(looker.look(), always, [])
+    assert not strike.is_back(looker.look(), never, [])
 
 
 def test_a_broker_is_back_when_it_says_that_it_is_ready(docker: Docker) -> None:
     looker = ContainerLooker("books")
-    victim = candidates(Kind.BROKER, looker.look(), ())[0]
-    wound = Wound(victim.kind, victim.name, victim.host, victim.processes, 0.0, 0.0)
+    victim = candidates(TargetKind.BROKER, looker.look(), ())[0]
+    strike = Strike(victim.kind, victim.name, victim.host, victim.processes, 0.0, 0.0)
     docker.found[2], docker.log = container("broker", 501), "Starting RabbitMQ"
-    assert not wound.is_back(looker.look(), always, [])
+    assert not strike.is_back(looker.look(), always, [])
     docker.log += "\n Server startup complete; 0 plugins started."
-    assert wound.is_back(looker.look(), always, [])
+    assert strike.is_back(looker.look(), always, [])
 
 
 def test_a_project_that_is_not_there_is_refused_and_one_that_was_removed_is_stopped(

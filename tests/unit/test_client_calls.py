@@ -15,17 +15,10 @@ import pytest
 
 import booksan_client
 from booksan_client.api import Api
-from booksan_client.caller import Caller, Limits, Trouble
-from booksan_client.credentials import authorization, read_token
-from booksan_client.errors import (
-    Interrupted,
-    NoSpace,
-    Refused,
-    RunGone,
-    ServerError,
-    UsageError,
-)
-from booksan_client.servers import Servers
+from booksan_client.caller import Caller, Limits, Servers, Trouble
+from booksan_client.connect import connect, what_to_do
+from booksan_common.errors import Interrupted, NoSpace, Refused, RunGone, ServerError, UsageError
+from booksan_common.files import authorization, read_token
 from tests.unit.fake_gateway import ANSWER, Answer, FakeGateway, Run, Seen, error
 
 pytestmark = pytest.mark.timeout(120)
@@ -311,6 +304,41 @@ def test_somebody_who_waits_hears_why(
     with closing(Api(caller)) as api:
         assert api.health()["status"] == "ok"
     assert told == [f"waiting for a server ({gateway.url}: it is full_house)"]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_where_no_server_is_on_this_machine_it_is_said_how_to_start_one(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("booksan_client.caller.TELL_NONE_AFTER", 0.1)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"http://{host}:{nobody.getsockname()[1]}"
+        told: list[str] = []
+        with (
+            closing(connect([url], None, lambda: None, 0.5, told.append)) as api,
+            pytest.raises(ServerError) as caught,
+        ):
+            api.health()
+    assert "start one with `booksan host`" in str(caught.value)
+    assert str(caught.value).endswith("; then the same command goes on where it was")
+    assert told[0].startswith(f"waiting for a server ({url}: ")
+    assert "start one with `booksan host`" in told[0]
+
+
+def test_a_server_elsewhere_has_other_causes_and_one_that_answers_is_there(
+    gateway: FakeGateway,
+) -> None:
+    advice = what_to_do(["http://127.0.0.1:1", "http://books.example.org:7300"])
+    assert "booksan host" not in advice
+    assert "check the address" in advice
+    gateway.fault = lambda seen: error(503, "home_away", Retry_After="1")
+    with (
+        closing(connect([gateway.url], None, lambda: None, 0.3)) as api,
+        pytest.raises(ServerError) as caught,
+    ):
+        api.health()
+    assert "start one" not in str(caught.value)
 
 
 def test_a_server_is_reached_by_https_if_its_certificate_is_trusted(

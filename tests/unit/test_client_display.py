@@ -1,18 +1,19 @@
 """A terminal shows bars, a file gets a few lines, and data never steers either."""
 
 import io
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 
 from booksan_client.api import Page
-from booksan_client.cutter import Header
-from booksan_client.dataset import Dataset
-from booksan_client.display import RunDisplay
+from booksan_client.display import PAINTED, TOLD, RunDisplay
 from booksan_client.inputs import Input
-from booksan_client.status import SourceStatus, StageStatus, Stall, Status
+from booksan_client.status import DatasetInfo, SourceStatus, StageStatus, Stall, Status
 from booksan_client.watch import document, picture
+from booksan_common.cutter import Header
 from tests.unit.fake_gateway import DATASET
 
 SOURCES = {
@@ -42,8 +43,16 @@ def status(state: str = "uploading", failed: str | None = None) -> Status:
     )
 
 
+class Paper(io.StringIO):
+    """A terminal that keeps everything."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 def console(*, terminal: bool) -> Console:
-    return Console(file=io.StringIO(), force_terminal=terminal, width=120, color_system=None)
+    file = Paper() if terminal else io.StringIO()
+    return Console(file=file, width=120, height=40, color_system=None, _environ={})
 
 
 def text_of(console: Console) -> str:
@@ -53,16 +62,16 @@ def text_of(console: Console) -> str:
 
 @pytest.fixture
 def inputs() -> list[Input]:
-    sources = Dataset.from_json(DATASET).sources
+    sources = DatasetInfo.from_json(DATASET).sources
     return [Input(each, Path(each.file_name), Header((), 0), {}, 1_000) for each in sources]
 
 
 def test_a_terminal_shows_uploads_and_stages(inputs: list[Input]) -> None:
     err = console(terminal=True)
     display = RunDisplay(err, None)
-    assert display.shows_stages
+    assert display.stages_every == PAINTED
     display.begin(inputs, resumed=True)
-    display.uploaded("nests", 500)
+    display.uploaded("nests", 500, 1)
     display.moved(status())
     display.close()
     seen = text_of(err)
@@ -70,14 +79,31 @@ def test_a_terminal_shows_uploads_and_stages(inputs: list[Input]) -> None:
         assert words in seen
 
 
+def test_a_stage_that_waits_for_many_names_two_and_leaves_room_for_bars(
+    inputs: list[Input],
+) -> None:
+    err = console(terminal=True)
+    display = RunDisplay(err, None)
+    display.begin(inputs, resumed=False)
+    names = ("nests", "s1", "s2", "s3", "s4", "s5", "s6")
+    stages = {
+        name: StageStatus(1, 0, None, 0, 0, False, read)
+        for name, read in {"two": names[:2], "all": names}.items()
+    }
+    display.moved(replace(status(), stages=stages))
+    display.close()
+    seen = re.findall("waiting for (.*s1.*)", text_of(err))
+    assert {each.strip() for each in seen} == {"nests, s1", "nests, s1 and 5 more"}
+
+
 def test_a_file_gets_no_bars(inputs: list[Input]) -> None:
     err = console(terminal=False)
     display = RunDisplay(err, None)
     display.begin(inputs, resumed=False)
-    display.uploaded("nests", 500)
+    display.uploaded("nests", 500, 1)
     display.moved(status())
     display.close()
-    assert not display.shows_stages
+    assert display.stages_every == TOLD
     assert text_of(err) == ""
 
 
@@ -104,7 +130,7 @@ def test_an_answer_without_rows_is_told_in_a_line() -> None:
 
 def test_a_status_shows_sources_stages_failure_and_what_is_missing_where() -> None:
     out = console(terminal=False)
-    out.print(picture(status("failed", "the moon is full")))
+    out.print(Group(*picture(status("failed", "the moon is full"))))
     seen = text_of(out)
     for words in ("birds-1: birds, failed", "the moon is full", "1,200", "q1-sum", "7.0"):
         assert words in seen

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from booksan_client import healing
+from booksan_client import upload
 from tests.unit.client_user import EGGS, Gate, User, until
 from tests.unit.fake_gateway import Answer, FakeGateway, Seen, error
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[User]:
     # All stages are asked for at every look, as a terminal does.
-    monkeypatch.setattr("booksan_client.follow.STAGES", 0.05)
-    monkeypatch.setattr("booksan_client.follow.CALM", 0.05)
+    monkeypatch.setattr("booksan_client.api.STAGES", 0.05)
+    monkeypatch.setattr("booksan_client.api.CALM", 0.05)
     with FakeGateway() as gateway:
         yield User(tmp_path, gateway)
 
@@ -76,7 +76,7 @@ def test_all_gaps_that_the_server_names_are_filled_at_once_and_each_once(user: U
 def test_what_is_still_lacking_later_is_sent_once_more(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(healing, "AGAIN", 0.3)
+    monkeypatch.setattr(upload, "AGAIN", 0.3)
     times: list[float] = []
 
     def swallow(seen: Seen) -> Answer | None:
@@ -111,7 +111,7 @@ def test_numbers_that_were_never_sent_are_not_made_up(user: User) -> None:
 def test_an_end_that_only_the_home_lost_is_sent_again_without_being_told(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(healing, "END_SECONDS", 0.2)
+    monkeypatch.setattr(upload, "END_SECONDS", 0.2)
     user.gateway.fault = Hole(user, set(), end=True)
     ended = user.submit()
     assert ended.code == 0, ended.err
@@ -144,7 +144,7 @@ def test_results_heal_as_submit_does(
     user: User, monkeypatch: pytest.MonkeyPatch, told: bool
 ) -> None:
     """The batches with a server that names them, the end with any."""
-    monkeypatch.setattr(healing, "END_SECONDS", 0.2)
+    monkeypatch.setattr(upload, "END_SECONDS", 0.2)
     lost = set(range(3, 17)) if told else set()
     user.gateway.fault = Hole(user, lost, end=True)
     assert user.submit("--detach").code == 0

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from booksan_client.errors import ServerError
-from booksan_client.names import answer_names, plain_name, plain_names
+from booksan_common.errors import ServerError
+from booksan_common.names import answer_names, plain_name, plain_names
 from tests.unit.client_user import User
 from tests.unit.fake_gateway import ANSWER, DATASET, Answer, FakeGateway, Seen
 

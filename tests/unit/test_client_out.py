@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from booksan_client.errors import UsageError
-from booksan_client.files import replacing
-from booksan_client.out import MANIFEST, OutDirectory
+from booksan_client.collect import MANIFEST, OutDirectory
+from booksan_common.errors import UsageError
+from booksan_common.files import replacing
 from tests.unit.client_user import Gate, User, until
 from tests.unit.fake_gateway import ANSWER, FakeGateway
 
@@ -143,12 +143,15 @@ def test_the_lock_and_the_half_file_go_with_a_killed_process(tmp_path: Path) -> 
     held = context.Event()
     process = context.Process(target=_hold, args=(tmp_path, held))
     process.start()
-    assert held.wait(60)
-    with pytest.raises(UsageError, match="another booksan is writing into"):
-        OutDirectory.open(tmp_path)
-    assert len(list(tmp_path.glob(".booksan-*.tmp"))) == 1
-    process.kill()
-    process.join()
+    try:
+        assert held.wait(60)
+        with pytest.raises(UsageError, match="another booksan is writing into"):
+            OutDirectory.open(tmp_path)
+        assert len(list(tmp_path.glob(".booksan-*.tmp"))) == 1
+    finally:
+        # A process that holds on would keep the tests from ending.
+        process.kill()
+        process.join()
     OutDirectory.open(tmp_path).close()
     assert list(tmp_path.iterdir()) == []
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from booksan_client.errors import UsageError
-from booksan_client.servers import Choice, Servers
+from booksan_client.caller import Choice, Servers
 from booksan_client.wire import check_url
+from booksan_common.errors import UsageError
 
 
 class Clock:

@@ -11,9 +11,9 @@ import pytest
 
 from booksan.errors import UsageError as RunUsageError
 from booksan.local.workspace import Workspace
-from booksan_client.errors import UsageError
-from booksan_client.files import check_private, make_private
 from booksan_client.state import ClientDirectory, ClientState, clients_home, known_clients
+from booksan_common.errors import UsageError
+from booksan_common.files import check_private, make_private
 from tests.unit.client_user import User
 from tests.unit.fake_gateway import FakeGateway
 from tests.unit.test_workspace import IDENTITY

@@ -11,9 +11,9 @@ import pytest
 from booksan.errors import StateError
 from booksan.messages import Kind, Message, end_message
 from booksan.state import outbox
-from booksan.state.client import TAKING, ClientStore, database_path
+from booksan.state.client import TAKING, ClientStore, Conflict, Verdict, database_path
 from booksan.state.database import delete_database, open_reader, transaction
-from booksan.state.streams import Conflict, Verdict
+from booksan.transport.base import Outgoing
 from tests.unit.test_spec import make_spec
 
 NOW = 1_700_000_000.5
@@ -194,7 +194,7 @@ def test_pitfall_state_dedup_and_output_commit_together_or_not_at_all(store: Cli
             store.newly_complete()
             store.db.execute("INSERT INTO counts VALUES (1)")
             seq = store.next_seq("results.0")
-            store.post([("results.0", b"%d" % seq)])
+            store.post([Outgoing("results.0", b"%d" % seq)])
             store.set_meta("phase", "finishing")
             if crash:
                 raise KeyError
@@ -247,7 +247,7 @@ def test_pitfall_a_look_up_in_dedup_does_not_scan_a_list(store: ClientStore) -> 
 
 def test_a_person_can_read_the_progress(store: ClientStore) -> None:
     take(store, batch(0), batch(2), end(3), end(0, "q3-join/0"))
-    store.post([("results.0", b"x")])
+    store.post([Outgoing("results.0", b"x")])
     reader = open_reader(store.path)
     reader.row_factory = sqlite3.Row
     rows = {row["sender"]: dict(row) for row in reader.execute("SELECT * FROM progress")}
@@ -282,3 +282,17 @@ def test_pitfall_the_state_of_a_finished_client_leaves_nothing_behind(store: Cli
     delete_database(store.path)
     delete_database(store.path)
     assert list(store.path.parent.iterdir()) == []
+
+
+def test_a_database_of_an_older_version_is_brought_up_to_date(store: ClientStore) -> None:
+    """From before published messages were kept: all that wait were posted since."""
+    take(store, batch(0))
+    store.post([Outgoing("q4-top.0", b"body")])
+    for statement in ("DROP VIEW progress", "DROP TABLE published", "DROP TABLE repeats"):
+        store.db.execute(statement)
+    store.db.execute("CREATE VIEW progress AS SELECT sender, received AS batches FROM streams")
+    again = reopened(store)
+    row = again.db.execute("SELECT batches, outbox FROM progress WHERE sender = 'gateway/books'")
+    assert row.fetchone() == (1, 1)
+    assert outbox.waiting(again.db)
+    again.close()

@@ -240,7 +240,7 @@ def test_a_server_that_lost_the_run_gets_everything_again_though_its_answer_is_l
 def test_batches_that_got_lost_are_sent_again_when_the_run_is_stalled(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("booksan_client.follow.STAGES", 0.05)
+    monkeypatch.setattr("booksan_client.api.STAGES", 0.05)
     dropped: list[str] = []
 
     def drop(seen: Seen) -> Answer | None:
@@ -263,7 +263,7 @@ def test_batches_that_got_lost_are_sent_again_when_the_run_is_stalled(
 def test_an_end_that_a_stage_lacks_is_sent_again_when_the_run_is_stalled(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("booksan_client.follow.STAGES", 0.05)
+    monkeypatch.setattr("booksan_client.api.STAGES", 0.05)
     ends: list[str] = []
 
     def lose(seen: Seen) -> Answer | None:
@@ -332,6 +332,29 @@ def test_a_detached_run_is_watched_fetched_and_forgotten(user: User) -> None:
     assert not user.leftovers
 
 
+@pytest.mark.parametrize(("how", "code"), [("done", 0), ("cancelled", 8)])
+def test_a_watched_run_that_is_fetched_before_the_last_look_has_ended_well(
+    user: User, how: str, code: int
+) -> None:
+    assert user.submit("--detach").code == 0
+
+    def seen_once_at_work(seen: Seen) -> Answer | None:
+        if "stages" in seen.path and user.run.gone is None:
+            user.run.gone = how
+            return Answer(200, user.run.status(user.id) | {"state": "working"})
+        return None
+
+    for form in ((), ("--json",)):
+        user.run.gone = None
+        user.gateway.fault = seen_once_at_work
+        ended = user.call("status", user.id, "--watch", *form)
+        assert ended.code == code, ended.err
+        if how == "done" and form:
+            assert (ended.document["state"], ended.document["how"]) == ("gone", "done")
+        elif how == "done":
+            assert ended.out == f"{user.id}: birds, done; its answers were fetched\n"
+
+
 def test_results_of_an_upload_that_is_not_complete_are_refused(user: User) -> None:
     gate = Gate(1)
     user.gateway.fault = gate
@@ -380,10 +403,10 @@ def test_a_wrong_token_is_told_and_leaves_nothing(user: User) -> None:
     [
         (["--set", "q1.top=many"], "q1.top must be a whole number, not 'many'"),
         (["--set", "q1.share=2"], "q1.share must be between -inf and 1, not 2"),
-        (["--set", "q9=1"], "birds has no parameter 'q9'; it has: q1.kind, q1.share, q1.top"),
+        (["--set", "q9=1"], "birds has no parameter 'q9'; known: q1.kind, q1.share, q1.top"),
         (["--set", "q1.top"], "--set takes name=value"),
-        (["--format", "xml"], "no format 'xml'; there is: csv, json, parquet"),
-        (["--compress", "lzma"], "no compression 'lzma'; there is: none, gzip"),
+        (["--format", "xml"], "no format 'xml'; known: csv, json, parquet"),
+        (["--compress", "lzma"], "no compression 'lzma'; known: gzip, none"),
         (["--id", "No Id"], "client id 'No Id' is not usable"),
         (["--server", "nowhere"], "'nowhere' is not a server's address"),
         (["--token-file", "/nonexistent"], "/nonexistent: the token cannot be read"),
@@ -405,9 +428,13 @@ def test_without_a_place_for_the_answers_nothing_is_begun(user: User) -> None:
     assert ended.code == 2
     assert "--out" in ended.document["error"]
     ended = user.call("submit", "birds", str(user.nests), "--out", str(user.out), "--json")
-    assert ended.document["error"] == "birds takes 2 files, NESTS_CSV EGGS_CSV; 1 were given"
+    assert ended.document["error"] == (
+        f"birds takes 2 files in this order: nests (nests.csv), eggs (eggs.csv); 1 given: "
+        f"{user.nests}"
+    )
     ended = user.call("submit", "fish", str(user.nests), "--out", str(user.out), "--json")
-    assert (ended.code, ended.document["error"]) == (2, "it is unknown_dataset")
+    assert ended.code == 2
+    assert ended.document["error"] == "no data set 'fish'; known: birds (those of the server)"
 
 
 def test_an_unusable_file_is_refused_before_anything_is_begun(user: User) -> None:
@@ -417,7 +444,7 @@ def test_an_unusable_file_is_refused_before_anything_is_begun(user: User) -> Non
     assert f"{user.eggs}: missing column" in ended.document["error"]
     assert "separated by ';': it must be ','" in ended.document["error"]
     user.eggs.write_text("Name\nwren\n")
-    assert "it looks like the file of 'nests'" in user.submit().err
+    assert "looks like the file of 'nests', not of 'eggs'" in user.submit().err
     assert not user.leftovers
     assert not user.gateway.runs
 

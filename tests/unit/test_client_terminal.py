@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from booksan.cluster.table import show_cluster
-from booksan.operate.directories import DataDirectory
-from booksan.operate.letters import Letter
-from booksan.operate.tables import show_clients, show_letter, show_letters
-from booksan_client.terminal import PatientConsole, plain, say, shown
+from booksan.cluster.status import show_cluster
+from booksan.operate.inspect import show_clients, show_letter, show_letters
+from booksan.operate.letters import DataDirectory, DeadLetter
+from booksan_common.terminal import PatientConsole, plain, say, shown
 from tests.unit.client_user import User
 from tests.unit.fake_gateway import DATASET, Answer, FakeGateway, Seen
 
@@ -170,7 +169,9 @@ def test_what_goes_to_programs_is_what_the_server_said(user: User) -> None:
 
 def test_the_tables_of_the_operator() -> None:
     console = PatientConsole(file=io.StringIO(), force_terminal=True, width=300)
-    letter = Letter(EVIL, EVIL, 0, EVIL, 0, EVIL, EVIL, EVIL, 1, 5, DataDirectory(Path(EVIL), None))
+    letter = DeadLetter(
+        EVIL, EVIL, 0, EVIL, 0, EVIL, EVIL, EVIL, 1, 5, DataDirectory(Path(EVIL), None)
+    )
     show_letters(console, [letter])
     # Of what is in a letter, its lines stay lines.
     show_letter(console, letter, EVIL.replace("\n", " "))

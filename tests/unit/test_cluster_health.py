@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from booksan.cluster.health import Starting, waits_for
+from booksan.cluster.paths import HostRecord
 from booksan.cluster.processes import ProcessId
-from booksan.cluster.record import HostRecord
+from booksan.cluster.registry import Starting, waits_for
 from booksan.errors import BooksanError
-from booksan.supervisor.locks import HOST_LOCK
-from booksan.supervisor.states import HostState
-from booksan.supervisor.status import HostStatus, write_status
+from booksan.host.status import HOST_LOCK, HostState, HostStatus, write_status
 
 GONE = ProcessId(2**22 + 1, "never")
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booksan_client.cutter import Batch, Cutter, Header, check_columns, open_source, read_header
-from booksan_client.errors import InputError
-from booksan_client.grammar import MAX_RECORD, OVER_LONG
+from booksan_common.cutter import Batch, Cutter, Header, check_columns, open_source, read_header
+from booksan_common.errors import InputError
+from booksan_common.grammar import MAX_RECORD, OVER_LONG
 from tests.unit.test_grammar import Expected, framed, limits, messy, reference, thorough
 
 sizes = st.integers(1, 12) | st.just(2**21)

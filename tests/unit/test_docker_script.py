@@ -83,7 +83,7 @@ class Machine:
 
     def put_wheels(self) -> None:
         found = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-        needed = found["dependencies"] + found["optional-dependencies"]["docker"]
+        needed = found["dependencies"]
         (self.kept / "wheels").mkdir()
         (self.kept / "wheels" / "needed").write_text("\n".join(needed) + "\n")
         (self.kept / "wheels" / "one.whl").touch()

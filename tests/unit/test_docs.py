@@ -1,7 +1,9 @@
 """The documents tell what the code does: each option, parameter, exit code and dependency."""
 
+import ast
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,13 +12,18 @@ import pytest
 import typer
 
 from booksan import errors
-from booksan.bench.registry import benchmarks
+from booksan.bench.runner import benchmarks
 from booksan.cli import app
-from booksan.errors import BooksanError
+from booksan.datasets import datasets
+from booksan.errors import EXIT_NOT_WELL
+from booksan.gateway import errors as gateway_errors
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.openapi import document
-from booksan.stages.datasets import datasets
+from booksan.host import status
 from booksan.stages.graph import Param
+from booksan_common import errors as client_errors
+from booksan_common import errors as common_errors
+from booksan_common.errors import EXIT_CODES
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -58,6 +65,35 @@ def test_the_page_on_http_tells_of_every_path(path: str) -> None:
     assert f"{path}`" in (ROOT / "docs/http.md").read_text(encoding="utf-8")
 
 
+def error_codes() -> Iterator[tuple[str, str]]:
+    """(status, code) of every answer that a gateway gives instead of what was asked for."""
+    for path in (ROOT / "booksan/gateway").glob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and len(call.args) > 1:
+                name = getattr(call.func, "id", getattr(call.func, "attr", ""))
+                values = [getattr(each, "value", None) for each in call.args[:2]]
+                if name in ("Problem", "__init__") and all(
+                    isinstance(v, int | str) for v in values
+                ):
+                    yield str(values[0]), str(values[1])
+    yield from ((str(status), code) for status, code in gateway_errors._CODES.items())
+    yield from (("404", f"unknown_{kind}") for kind in ("source", "query", "dataset"))
+
+
+@pytest.mark.parametrize(("status", "code"), sorted(set(error_codes())))
+def test_the_page_on_http_tells_of_every_error_code(status: str, code: str) -> None:
+    page = (ROOT / "docs/http.md").read_text(encoding="utf-8")
+    (line,) = (line for line in page.splitlines() if line.startswith(f"| {status} |"))
+    assert f"`{code}`" in line
+
+
+def test_the_page_on_http_tells_of_no_error_code_that_is_not_there() -> None:
+    page = (ROOT / "docs/http.md").read_text(encoding="utf-8")
+    table = "\n".join(line for line in page.splitlines() if re.match(r"\| [45][0-9]{2} ", line))
+    told = set(re.findall(r"`([a-z_]+)`", table)) - {"how"}
+    assert told == {code for _, code in error_codes()} | {"bad_request"}
+
+
 @pytest.mark.parametrize("command", COMMANDS.commands)
 def test_the_readme_tells_of_every_command(command: str) -> None:
     assert f"booksan {command}" in README
@@ -85,11 +121,19 @@ def test_the_page_on_queries_tells_of_every_parameter_with_its_default(param: Pa
     assert any(default in line for line in lines)
 
 
-def test_the_readme_tells_of_every_exit_code() -> None:
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    codes = {kind.exit_code for kind in kinds if issubclass(kind, BooksanError)} | {0, 130}
-    for code in codes:
-        assert f"\n| {code} |" in README
+def test_the_readme_has_the_table_of_exit_codes() -> None:
+    part = README[README.index("### Exit codes") :]
+    rows = re.findall(r"^\| (\d+) \| (.+) \|$", part[: part.index("\n### ", 5)], re.M)
+    assert {int(code): meaning for code, meaning in rows} == EXIT_CODES
+
+
+def test_every_exit_code_is_in_the_table() -> None:
+    kinds = [*vars(errors).values(), *vars(client_errors).values()]
+    told = {
+        each.exit_code for each in kinds if isinstance(each, type) and hasattr(each, "exit_code")
+    }
+    told |= {EXIT_NOT_WELL, status.EXIT_GAVE_UP, status.EXIT_LOCKED, status.EXIT_CANNOT_START}
+    assert told | {0} == EXIT_CODES.keys()
 
 
 def test_every_dependency_is_named_with_its_reason() -> None:
@@ -102,9 +146,10 @@ def test_every_dependency_is_named_with_its_reason() -> None:
 
 
 def test_every_error_is_drawn_in_the_tree() -> None:
-    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    for kind in kinds:
-        assert kind.__name__ in str(errors.__doc__)
+    for module in (common_errors, errors):
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__module__ == module.__name__:
+                assert kind.__name__ in str(module.__doc__)
 
 
 def test_every_command_has_a_help_text() -> None:
@@ -120,10 +165,12 @@ def test_every_command_has_a_help_text() -> None:
 @pytest.mark.parametrize("name", datasets())
 def test_a_data_sets_name_stands_in_its_own_modules_only(name: str) -> None:
     """All else works for any data set, also for one that another package brings."""
-    own = re.compile(rf"{name}|duckdb_{name}|polars_{name}|registry")
+    own = re.compile(rf"{name}|duckdb_{name}|polars_{name}|runner")
     # The path of the package begins with a data set's name.
     word = re.compile(rf"[\"' ]{name}[\"' ]")
-    for path in [*ROOT.glob("booksan/**/*.py"), *ROOT.glob("client/booksan_client/**/*.py")]:
+    for path in [*ROOT.glob("booksan/**/*.py"), *ROOT.glob("client/*/**/*.py")]:
         if not own.match(path.stem) and path.parent.name not in ("generate", "sentiment"):
-            found = [line for line in path.read_text().splitlines() if word.search(line)]
+            lines = path.read_text().splitlines()
+            # The examples of help texts can be typed as they are.
+            found = [line for line in lines if word.search(line) and "booksan " not in line]
             assert not found, path

@@ -10,18 +10,25 @@ from typing import Any
 import pytest
 
 from booksan.errors import StateError, UsageError
-from booksan.supervisor.election.datagram import LONGEST, SIZE, Codec
-from booksan.supervisor.election.guard import Guard, Stamp
-from booksan.supervisor.election.memory import ELECTION_FILE, Memory
-from booksan.supervisor.election.messages import Kind, Message, Term
-from booksan.supervisor.election.timing import Timing
+from booksan.membership.member import Timing
+from booksan.membership.messages import (
+    LONGEST,
+    SIZE,
+    Codec,
+    DatagramKind,
+    Guard,
+    Message,
+    Stamp,
+    Term,
+)
+from booksan.membership.socket import ELECTION_FILE, Memory
 
-MESSAGE = Message(Kind.AGREED, 1, Term(5, 2), 2**62 - 1, 3)
+MESSAGE = Message(DatagramKind.AGREED, 1, Term(5, 2), 2**62 - 1, 3)
 STAMP = Stamp(1_700_000_000_000, 9, 8)
 
 
-@pytest.mark.parametrize("kind", Kind)
-def test_a_datagram_is_small_and_comes_back_as_it_was(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", DatagramKind)
+def test_a_datagram_is_small_and_comes_back_as_it_was(kind: DatagramKind) -> None:
     message = MESSAGE._replace(kind=kind)
     data = Codec(1, (b"secret",)).encode(2, message, STAMP)
     assert len(data) == SIZE < 1000
@@ -128,7 +135,7 @@ def test_a_life_is_later_even_if_the_clock_went_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = Memory(tmp_path)
-    monkeypatch.setattr("booksan.supervisor.election.memory.time.time_ns", lambda: 0)
+    monkeypatch.setattr("booksan.membership.socket.time.time_ns", lambda: 0)
     assert Memory(tmp_path).boot == first.boot + 1
 
 

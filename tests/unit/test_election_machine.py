@@ -4,19 +4,21 @@ from typing import Any
 
 import pytest
 
-from booksan.supervisor.election.actions import (
+from booksan.membership.machine import Election
+from booksan.membership.member import Role, Timing
+from booksan.membership.messages import (
+    NO_TERM,
     Action,
     BecomeLeader,
+    DatagramKind,
     HostHealthy,
     HostSuspected,
+    Message,
     PersistTerm,
     Send,
     StepDown,
+    Term,
 )
-from booksan.supervisor.election.machine import Election
-from booksan.supervisor.election.messages import NO_TERM, Kind, Message, Term
-from booksan.supervisor.election.roles import Role
-from booksan.supervisor.election.timing import Timing
 from tests.simulation.election.mutations import (
     BelievesInLeavingForEver,
     LeadsBeforeAllIsRead,
@@ -37,7 +39,9 @@ class Driver:
         self.others = others
         self.done: list[Action] = []
 
-    def hear(self, kind: Kind, sender: int, term: tuple[int, int] = (0, 0), **more: Any) -> None:
+    def hear(
+        self, kind: DatagramKind, sender: int, term: tuple[int, int] = (0, 0), **more: Any
+    ) -> None:
         message = Message(kind, sender, Term(*term), 7, **{"boot": 1, "proven": True, **more})
         self.done += self.machine.handle(message, self.now)
 
@@ -55,7 +59,7 @@ class Driver:
     def stand_still(self, seconds: float) -> None:
         self.now += seconds
 
-    def sent(self, kind: Kind) -> list[Send]:
+    def sent(self, kind: DatagramKind) -> list[Send]:
         return [one for one in self.done if isinstance(one, Send) and one.message.kind is kind]
 
     def forget(self) -> None:
@@ -63,9 +67,9 @@ class Driver:
 
     def agree(self) -> None:
         """All others agree to the claim."""
-        claim = self.sent(Kind.COORDINATOR)[-1].message
+        claim = self.sent(DatagramKind.COORDINATOR)[-1].message
         for other in self.others:
-            self.hear(Kind.AGREED, other, claim.term, echo=claim.nonce)
+            self.hear(DatagramKind.AGREED, other, claim.term, echo=claim.nonce)
         self.turn()
 
     def events(self) -> list[Action]:
@@ -83,7 +87,7 @@ def leader(host: int = 9, *others: int) -> Driver:
 def follower(host: int, leader: int, *others: int, **options: Any) -> Driver:
     driver = Driver(host, leader, *others, **options)
     driver.turn()
-    driver.hear(Kind.COORDINATOR, leader, (5, leader))
+    driver.hear(DatagramKind.COORDINATOR, leader, (5, leader))
     driver.forget()
     return driver
 
@@ -92,24 +96,24 @@ def test_the_term_is_persisted_before_anybody_hears_of_it() -> None:
     driver = Driver(3, 1, 2)
     driver.turn()
     assert driver.done[0] == PersistTerm(Term(1, 3))
-    assert {one.to for one in driver.sent(Kind.COORDINATOR)} == {1, 2}
+    assert {one.to for one in driver.sent(DatagramKind.COORDINATOR)} == {1, 2}
 
 
 def test_ids_are_compared_as_numbers() -> None:
     driver = Driver(10, 2, 9)
     driver.turn()
-    assert not driver.sent(Kind.ELECTION)
+    assert not driver.sent(DatagramKind.ELECTION)
     assert driver.machine.role is Role.CLAIMING
 
 
 def test_a_host_leads_when_all_have_agreed_and_not_before() -> None:
     driver = Driver(3, 1, 2)
     driver.turn()
-    claim = driver.sent(Kind.COORDINATOR)[0].message
-    driver.hear(Kind.AGREED, 1, claim.term, echo=claim.nonce)
+    claim = driver.sent(DatagramKind.COORDINATOR)[0].message
+    driver.hear(DatagramKind.AGREED, 1, claim.term, echo=claim.nonce)
     driver.turn()
     assert not driver.machine.acts(driver.now)
-    driver.hear(Kind.AGREED, 2, claim.term, echo=claim.nonce)
+    driver.hear(DatagramKind.AGREED, 2, claim.term, echo=claim.nonce)
     driver.turn()
     assert BecomeLeader(Term(1, 3)) in driver.done
     assert driver.machine.acts(driver.now)
@@ -118,7 +122,7 @@ def test_a_host_leads_when_all_have_agreed_and_not_before() -> None:
 def test_agreement_to_another_claim_does_not_count() -> None:
     driver = Driver(3, 1)
     driver.turn()
-    driver.hear(Kind.AGREED, 1, (1, 3), echo=4711)
+    driver.hear(DatagramKind.AGREED, 1, (1, 3), echo=4711)
     driver.turn()
     assert driver.machine.role is Role.CLAIMING
 
@@ -128,7 +132,7 @@ def test_who_does_not_answer_is_given_the_time_of_a_lease_to_stop() -> None:
     driver.turn()
     driver.wait(T.lease + T.message_bound - 0.01)
     assert driver.machine.role is Role.CLAIMING
-    assert len(driver.sent(Kind.COORDINATOR)) > 5
+    assert len(driver.sent(DatagramKind.COORDINATOR)) > 5
     driver.wait(0.3)
     assert driver.machine.acts(driver.now)
 
@@ -136,49 +140,51 @@ def test_who_does_not_answer_is_given_the_time_of_a_lease_to_stop() -> None:
 def test_a_leader_stops_before_it_agrees_that_another_leads() -> None:
     driver = leader(3, 1, 9)
     driver.forget()
-    driver.hear(Kind.COORDINATOR, 9, (2, 9))
+    driver.hear(DatagramKind.COORDINATOR, 9, (2, 9))
     kinds = [type(one) for one in driver.done]
     assert kinds == [StepDown, PersistTerm, Send]
     assert not driver.machine.acts(driver.now)
-    (agreed,) = driver.sent(Kind.AGREED)
+    (agreed,) = driver.sent(DatagramKind.AGREED)
     assert agreed.to == 9
     assert agreed.message.echo == 7
 
 
 def test_a_claim_of_an_old_term_is_refused_with_the_later_one() -> None:
     driver = leader(3, 9)
-    driver.hear(Kind.COORDINATOR, 9, (1, 2))
-    assert driver.sent(Kind.AGREED)[0].message.term == Term(1, 3)
+    driver.hear(DatagramKind.COORDINATOR, 9, (1, 2))
+    assert driver.sent(DatagramKind.AGREED)[0].message.term == Term(1, 3)
     assert driver.machine.acts(driver.now)
 
 
 def test_a_refused_claim_is_made_again_in_a_later_term() -> None:
     driver = Driver(3, 1)
     driver.turn()
-    driver.hear(Kind.AGREED, 1, (8, 1), echo=driver.sent(Kind.COORDINATOR)[0].message.nonce)
+    driver.hear(
+        DatagramKind.AGREED, 1, (8, 1), echo=driver.sent(DatagramKind.COORDINATOR)[0].message.nonce
+    )
     driver.turn()
-    assert driver.sent(Kind.COORDINATOR)[-1].message.term == Term(9, 3)
+    assert driver.sent(DatagramKind.COORDINATOR)[-1].message.term == Term(9, 3)
 
 
 def test_a_claim_from_below_makes_the_higher_host_claim_in_a_later_term() -> None:
     driver = leader(9, 1, 3)
     driver.forget()
-    driver.hear(Kind.COORDINATOR, 3, (4, 3))
+    driver.hear(DatagramKind.COORDINATOR, 3, (4, 3))
     assert isinstance(driver.done[0], StepDown)
-    assert driver.sent(Kind.ALIVE)
-    assert not driver.sent(Kind.AGREED)
+    assert driver.sent(DatagramKind.ALIVE)
+    assert not driver.sent(DatagramKind.AGREED)
     driver.turn()
-    assert driver.sent(Kind.COORDINATOR)[0].message.term == Term(5, 9)
+    assert driver.sent(DatagramKind.COORDINATOR)[0].message.term == Term(5, 9)
 
 
 def test_a_host_that_hears_of_a_lower_leader_takes_the_lead_back() -> None:
     driver = Driver(3, 2, 1)
     driver.turn()
-    driver.hear(Kind.AGREED, 2, (4, 2), echo=0)
+    driver.hear(DatagramKind.AGREED, 2, (4, 2), echo=0)
     driver.turn()
-    driver.hear(Kind.HEARTBEAT, 2, (6, 2))
+    driver.hear(DatagramKind.HEARTBEAT, 2, (6, 2))
     driver.turn()
-    assert driver.sent(Kind.COORDINATOR)[-1].message.term == Term(7, 3)
+    assert driver.sent(DatagramKind.COORDINATOR)[-1].message.term == Term(7, 3)
 
 
 def test_a_silent_leader_is_followed_in_time() -> None:
@@ -186,7 +192,7 @@ def test_a_silent_leader_is_followed_in_time() -> None:
     driver.wait(T.suspicion - 0.01)
     assert not driver.done
     driver.wait(T.answer + 0.05)
-    assert {one.to for one in driver.sent(Kind.ELECTION)} == {3}
+    assert {one.to for one in driver.sent(DatagramKind.ELECTION)} == {3}
     assert driver.machine.acts(driver.now)
 
 
@@ -194,30 +200,30 @@ def test_a_leader_that_is_heard_is_not_doubted() -> None:
     driver = follower(2, 3, 1)
     for _ in range(20):
         driver.wait(T.heartbeat)
-        driver.hear(Kind.HEARTBEAT, 3, (5, 3))
-        driver.hear(Kind.ELECTION, 1)
+        driver.hear(DatagramKind.HEARTBEAT, 3, (5, 3))
+        driver.hear(DatagramKind.ELECTION, 1)
     assert driver.machine.leader == 3
-    assert not driver.sent(Kind.ELECTION)
-    assert len(driver.sent(Kind.ALIVE)) == 20
+    assert not driver.sent(DatagramKind.ELECTION)
+    assert len(driver.sent(DatagramKind.ALIVE)) == 20
 
 
 def test_who_hears_alive_waits_for_the_coordinator_and_then_asks_again() -> None:
     driver = Driver(1, 2)
     driver.turn()
-    asked = driver.sent(Kind.ELECTION)[0].message
-    driver.hear(Kind.ALIVE, 2, echo=asked.nonce)
+    asked = driver.sent(DatagramKind.ELECTION)[0].message
+    driver.hear(DatagramKind.ALIVE, 2, echo=asked.nonce)
     assert driver.machine.role is Role.AWAITING
     driver.forget()
     driver.wait(T.coordinator - 0.01)
     assert not driver.done
     driver.wait(0.02)
-    assert driver.sent(Kind.ELECTION)
+    assert driver.sent(DatagramKind.ELECTION)
 
 
 def test_alive_without_the_nonce_of_the_question_does_not_stop_an_election() -> None:
     driver = Driver(1, 2)
     driver.turn()
-    driver.hear(Kind.ALIVE, 2, echo=4711)
+    driver.hear(DatagramKind.ALIVE, 2, echo=4711)
     assert driver.machine.role is Role.ELECTING
 
 
@@ -228,17 +234,17 @@ def test_a_leader_whose_loop_stood_still_steps_down_before_it_does_anything() ->
     assert driver.machine.acts(driver.now)
     driver.stand_still(0.02)
     assert not driver.machine.acts(driver.now)
-    driver.hear(Kind.ELECTION, 1)
+    driver.hear(DatagramKind.ELECTION, 1)
     assert isinstance(driver.done[0], StepDown)
-    assert not driver.sent(Kind.HEARTBEAT)
+    assert not driver.sent(DatagramKind.HEARTBEAT)
 
 
 def test_a_claim_does_not_outlive_a_loop_that_stood_still() -> None:
     driver = Driver(3, 1)
     driver.turn()
-    claim = driver.sent(Kind.COORDINATOR)[0].message
+    claim = driver.sent(DatagramKind.COORDINATOR)[0].message
     driver.stand_still(T.lease + 0.1)
-    driver.hear(Kind.AGREED, 1, claim.term, echo=claim.nonce)
+    driver.hear(DatagramKind.AGREED, 1, claim.term, echo=claim.nonce)
     driver.turn()
     assert not driver.machine.acts(driver.now)
 
@@ -250,13 +256,13 @@ def test_all_that_arrived_is_read_before_anything_is_decided(
     driver = follower(9, 11, 8, kind=kind)
     for _ in range(8):
         driver.wait(T.heartbeat)
-        driver.hear(Kind.HEARTBEAT, 11, (5, 11))
+        driver.hear(DatagramKind.HEARTBEAT, 11, (5, 11))
     # The loop stands still for a moment; meanwhile the leader left and a lower host took over.
     driver.stand_still(T.lease / 2)
-    driver.hear(Kind.LEAVING, 11, (5, 11))
-    driver.hear(Kind.LEAVING, 11, (5, 11))
-    driver.hear(Kind.COORDINATOR, 8, (6, 8))
-    driver.hear(Kind.HEARTBEAT, 8, (6, 8))
+    driver.hear(DatagramKind.LEAVING, 11, (5, 11))
+    driver.hear(DatagramKind.LEAVING, 11, (5, 11))
+    driver.hear(DatagramKind.COORDINATOR, 8, (6, 8))
+    driver.hear(DatagramKind.HEARTBEAT, 8, (6, 8))
     driver.turn()
     assert (BecomeLeader in {type(one) for one in driver.done}) is leads
 
@@ -268,7 +274,7 @@ def test_the_time_to_stop_counts_from_when_a_claim_was_written_and_told(
     driver = Driver(3, 1, kind=kind)
     driver.turn()
     driver.stand_still(1.5)  # A slow disk: only now the claim is told.
-    driver.hear(Kind.ELECTION, 1)
+    driver.hear(DatagramKind.ELECTION, 1)
     driver.wait(T.lease + T.message_bound - 0.01)
     assert driver.machine.acts(driver.now) is early
 
@@ -276,20 +282,22 @@ def test_the_time_to_stop_counts_from_when_a_claim_was_written_and_told(
 @pytest.mark.parametrize(("kind", "asks"), [(Election, True), (BelievesInLeavingForEver, False)])
 def test_a_host_that_left_long_ago_is_asked_again(kind: type[Election], asks: bool) -> None:
     driver = follower(1, 11, 3, kind=kind)
-    driver.hear(Kind.LEAVING, 3)
+    driver.hear(DatagramKind.LEAVING, 3)
     for _ in range(6):
         driver.wait(T.heartbeat)
-        driver.hear(Kind.HEARTBEAT, 11, (5, 11))
+        driver.hear(DatagramKind.HEARTBEAT, 11, (5, 11))
     driver.wait(T.suspicion + 0.1)
-    assert (3 in {one.to for one in driver.sent(Kind.ELECTION)}) is asks
+    assert (3 in {one.to for one in driver.sent(DatagramKind.ELECTION)}) is asks
 
 
 def test_a_leader_that_leaves_is_followed_at_once() -> None:
     driver = follower(2, 3, 1)
-    driver.hear(Kind.LEAVING, 3, (5, 3))
+    driver.hear(DatagramKind.LEAVING, 3, (5, 3))
     driver.turn()
-    assert driver.sent(Kind.COORDINATOR)
-    driver.hear(Kind.AGREED, 1, (6, 2), echo=driver.sent(Kind.COORDINATOR)[0].message.nonce)
+    assert driver.sent(DatagramKind.COORDINATOR)
+    driver.hear(
+        DatagramKind.AGREED, 1, (6, 2), echo=driver.sent(DatagramKind.COORDINATOR)[0].message.nonce
+    )
     driver.turn()
     assert driver.machine.acts(driver.now)
 
@@ -301,23 +309,23 @@ def test_leaving_ends_the_lead_at_once_and_is_said_to_all() -> None:
     assert isinstance(driver.done[0], StepDown)
     assert not driver.machine.acts(driver.now)
     driver.wait(10.0)
-    assert len(driver.sent(Kind.LEAVING)) == 2 * T.farewells
-    driver.hear(Kind.HEARTBEAT, 2, (8, 2))
-    assert driver.sent(Kind.LEAVING)[-1].to == 2
+    assert len(driver.sent(DatagramKind.LEAVING)) == 2 * T.farewells
+    driver.hear(DatagramKind.HEARTBEAT, 2, (8, 2))
+    assert driver.sent(DatagramKind.LEAVING)[-1].to == 2
     assert driver.machine.role is Role.LEFT
 
 
 def test_a_host_that_left_is_not_suspected_until_it_was_back() -> None:
     driver = leader(9, 1)
-    driver.hear(Kind.LEAVING, 1, boot=4)
+    driver.hear(DatagramKind.LEAVING, 1, boot=4)
     driver.wait(10.0)
     assert driver.machine.left == {1}
     assert not driver.machine.suspected
     # One of the same life that was overtaken by its LEAVING.
-    driver.hear(Kind.PONG, 1, boot=4)
+    driver.hear(DatagramKind.PONG, 1, boot=4)
     driver.wait(10.0)
     assert not driver.machine.suspected
-    driver.hear(Kind.ELECTION, 1, boot=5)
+    driver.hear(DatagramKind.ELECTION, 1, boot=5)
     assert not driver.machine.left
     driver.wait(10.0)
     assert driver.machine.suspected == {1}
@@ -325,26 +333,26 @@ def test_a_host_that_left_is_not_suspected_until_it_was_back() -> None:
 
 def test_a_recording_of_leaving_is_answered_and_not_believed() -> None:
     driver = leader(9, 1)
-    driver.hear(Kind.LEAVING, 1, proven=False)
+    driver.hear(DatagramKind.LEAVING, 1, proven=False)
     assert not driver.machine.left
-    assert driver.sent(Kind.PONG)
+    assert driver.sent(DatagramKind.PONG)
 
 
 def test_a_recording_of_heartbeats_does_not_keep_a_dead_leader_alive() -> None:
     driver = follower(2, 3)
     for _ in range(8):
         driver.wait(T.heartbeat)
-        driver.hear(Kind.HEARTBEAT, 3, (5, 3), proven=False)
+        driver.hear(DatagramKind.HEARTBEAT, 3, (5, 3), proven=False)
     assert driver.machine.leader != 3
-    assert driver.sent(Kind.PONG)
+    assert driver.sent(DatagramKind.PONG)
 
 
 def test_a_host_that_does_not_answer_is_suspected_once_and_healthy_again_once() -> None:
     driver = leader(9, 1, 2)
 
     def answer() -> None:
-        beat = driver.sent(Kind.HEARTBEAT)[-1].message
-        driver.hear(Kind.PONG, 2, echo=beat.nonce)
+        beat = driver.sent(DatagramKind.HEARTBEAT)[-1].message
+        driver.hear(DatagramKind.PONG, 2, echo=beat.nonce)
 
     for _ in range(12):
         driver.wait(T.heartbeat)
@@ -352,7 +360,7 @@ def test_a_host_that_does_not_answer_is_suspected_once_and_healthy_again_once() 
     assert driver.events().count(HostSuspected(1)) == 1
     assert driver.events().count(HostHealthy(2)) == 1
     assert driver.machine.suspected == {1}
-    driver.hear(Kind.PONG, 1, echo=driver.sent(Kind.HEARTBEAT)[-1].message.nonce)
+    driver.hear(DatagramKind.PONG, 1, echo=driver.sent(DatagramKind.HEARTBEAT)[-1].message.nonce)
     assert driver.events()[-1] == HostHealthy(1)
     assert not driver.machine.suspected
 
@@ -360,7 +368,7 @@ def test_a_host_that_does_not_answer_is_suspected_once_and_healthy_again_once() 
 def test_a_dead_host_is_suspected_within_three_and_a_half_seconds() -> None:
     driver = leader(9, 1)
     driver.wait(1.2)
-    driver.hear(Kind.PONG, 1, echo=driver.sent(Kind.HEARTBEAT)[-1].message.nonce)
+    driver.hear(DatagramKind.PONG, 1, echo=driver.sent(DatagramKind.HEARTBEAT)[-1].message.nonce)
     driver.wait(T.suspicion - 0.05)
     assert not driver.machine.suspected
     driver.wait(0.5)
@@ -373,10 +381,10 @@ def test_a_leader_that_was_missed_is_suspected_by_the_next_one_at_once(told: boo
     driver.wait(T.suspicion - 0.1)
     if told:
         # Somebody else missed it first.
-        driver.hear(Kind.ELECTION, 1)
+        driver.hear(DatagramKind.ELECTION, 1)
     driver.wait(T.answer + 0.2)
-    claim = driver.sent(Kind.COORDINATOR)[0].message
-    driver.hear(Kind.AGREED, 1, claim.term, echo=claim.nonce)
+    claim = driver.sent(DatagramKind.COORDINATOR)[0].message
+    driver.hear(DatagramKind.AGREED, 1, claim.term, echo=claim.nonce)
     driver.wait(0.01)
     assert driver.machine.acts(driver.now)
     assert driver.events()[-1] == HostSuspected(3)
@@ -385,7 +393,7 @@ def test_a_leader_that_was_missed_is_suspected_by_the_next_one_at_once(told: boo
 
 def test_a_leader_that_left_is_never_suspected_by_the_next_one() -> None:
     driver = follower(2, 3, 1)
-    driver.hear(Kind.LEAVING, 3, (5, 3))
+    driver.hear(DatagramKind.LEAVING, 3, (5, 3))
     driver.wait(T.suspicion + T.handover + 1.0)
     assert driver.machine.acts(driver.now)
     assert driver.machine.suspected == {1}
@@ -394,7 +402,7 @@ def test_a_leader_that_left_is_never_suspected_by_the_next_one() -> None:
 def test_a_leader_blames_nobody_for_its_own_standing_still() -> None:
     driver = leader(9, 1)
     driver.wait(2.0)
-    driver.hear(Kind.PONG, 1, echo=driver.sent(Kind.HEARTBEAT)[-1].message.nonce)
+    driver.hear(DatagramKind.PONG, 1, echo=driver.sent(DatagramKind.HEARTBEAT)[-1].message.nonce)
     driver.wait(0.6)
     for seconds in (1.5, 1.0):
         driver.stand_still(seconds)
@@ -431,6 +439,6 @@ def test_after_a_disk_that_refused_a_term_nothing_of_it_remains() -> None:
 def test_strangers_are_ignored() -> None:
     driver = leader(3, 1)
     driver.forget()
-    driver.hear(Kind.COORDINATOR, 99, (50, 99))
+    driver.hear(DatagramKind.COORDINATOR, 99, (50, 99))
     assert not driver.done
     assert driver.machine.acts(driver.now)

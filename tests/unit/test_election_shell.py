@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from booksan.errors import UsageError
-from booksan.supervisor.election.actions import BecomeLeader
-from booksan.supervisor.election.messages import Term
-from booksan.supervisor.election.shell import Address, ElectionShell, Event
+from booksan.membership.messages import BecomeLeader, Term
+from booksan.membership.socket import Address, ElectionShell, Event
 
 DEADLINE = 30.0
 Maker = Callable[..., ElectionShell]

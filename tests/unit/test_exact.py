@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from booksan.stages import exact
+from booksan.stages.operators import sums
 
 #: Not so large that the plain sum itself overflows.
 numbers = st.floats(-1e300, 1e300, allow_nan=False)
@@ -30,10 +30,10 @@ series = st.lists(numbers, max_size=30) | st.lists(polarities, max_size=60) | ca
 
 def through_disk(groups: list[list[float]]) -> list[float]:
     """Added group by group, written and read after each, as a worker does."""
-    data = exact.pack([])
+    data = sums.pack_sum([])
     for group in groups:
-        data = exact.pack(exact.add(exact.unpack(data), group))
-    return exact.unpack(data)
+        data = sums.pack_sum(sums.add_exactly(sums.unpack_sum(data), group))
+    return sums.unpack_sum(data)
 
 
 def same(left: float, right: float) -> bool:
@@ -50,31 +50,31 @@ def test_any_order_and_grouping_gives_the_bits_of_fsum(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(values)), max_size=4)))
     borders = [0, *cuts, len(values)]
     groups = [shuffled[a:b] for a, b in pairwise(borders)]
-    assert same(exact.mean(through_disk(groups), len(values)), expected)
+    assert same(sums.exact_mean(through_disk(groups), len(values)), expected)
 
 
 def test_all_orders_of_a_nasty_sum_agree() -> None:
     values = [1e16, 1.0, -1e16, 1e-30, 2.0**-1074]
     expected = math.fsum(values) / 5
     for order in permutations(values):
-        assert same(exact.mean(through_disk([[value] for value in order]), 5), expected)
+        assert same(sums.exact_mean(through_disk([[value] for value in order]), 5), expected)
 
 
 @settings(deadline=None, max_examples=100)
 @given(partials=st.lists(st.floats(allow_nan=False)))
 def test_a_sum_survives_the_disk(partials: list[float]) -> None:
-    again = exact.unpack(exact.pack(partials))
+    again = sums.unpack_sum(sums.pack_sum(partials))
     assert list(map(float.hex, again)) == list(map(float.hex, partials))
 
 
 def test_a_sum_on_disk_never_changes_its_form() -> None:
-    assert exact.pack([0.5, -2.0]) == bytes.fromhex("000000000000e03f00000000000000c0")
+    assert sums.pack_sum([0.5, -2.0]) == bytes.fromhex("000000000000e03f00000000000000c0")
 
 
 def test_adding_leaves_the_old_sum_as_it_was() -> None:
-    old = exact.add([], [0.1, 0.2])
+    old = sums.add_exactly([], [0.1, 0.2])
     copy = list(old)
-    exact.add(old, [0.3])
+    sums.add_exactly(old, [0.3])
     assert old == copy
 
 
@@ -82,7 +82,7 @@ def test_a_sum_stays_small_however_much_is_added() -> None:
     chance = random.Random(1)
     partials: list[float] = []
     for _ in range(20):
-        partials = exact.add(partials, [chance.uniform(-1, 1) for _ in range(500)])
+        partials = sums.add_exactly(partials, [chance.uniform(-1, 1) for _ in range(500)])
         assert len(partials) < 8
 
 
@@ -90,7 +90,7 @@ def test_a_sum_stays_small_however_much_is_added() -> None:
 def test_pitfall_a_mean_of_exactly_zero_is_a_mean(values: list[float]) -> None:
     partials = through_disk([values])
     assert partials == []
-    assert same(exact.mean(partials, len(values)), 0.0)
+    assert same(sums.exact_mean(partials, len(values)), 0.0)
 
 
 def test_pitfall_sums_do_not_drift_as_32_bit_floats_do() -> None:
@@ -99,4 +99,4 @@ def test_pitfall_sums_do_not_drift_as_32_bit_floats_do() -> None:
     for value in values:
         narrow += np.float32(value)
     assert abs(float(narrow) / 20_000 - 0.1) > 1e-6
-    assert same(exact.mean(exact.add([], values), 20_000), math.fsum(values) / 20_000)
+    assert same(sums.exact_mean(sums.add_exactly([], values), 20_000), math.fsum(values) / 20_000)

@@ -7,7 +7,9 @@ from typing import BinaryIO
 
 import pytest
 
-from booksan.files import sync_directory, write_atomically
+from booksan.host.config import HostConfig, WorkerSpec, write_config
+from booksan.host.status import HostState, HostStatus, write_status
+from booksan_common.files import sync_directory, write_atomically
 
 
 class Full(Exception):
@@ -124,3 +126,17 @@ def test_a_link_that_waits_under_the_temporary_name_is_not_followed(tmp_path: Pa
     write_atomically(tmp_path / "answers" / "q1.csv", b"new")
     assert victim.read_bytes() == b"mine"
     assert only_file(tmp_path / "answers") == b"new"
+
+
+def test_what_a_host_is_asked_for_survives_a_power_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what it reports again and again waits for no disk."""
+    synced: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: synced.append(Path(f"/proc/self/fd/{fd}").readlink().name)
+    )
+    write_config(tmp_path, HostConfig((WorkerSpec("q4-top", 0),)))
+    assert synced == [".host.json.tmp", tmp_path.name]
+    write_status(tmp_path, HostStatus(1, HostState.RUNNING, 0, ()))
+    assert len(synced) == 2

@@ -21,7 +21,7 @@ from booksan.gateway.config import (
     write_address,
     write_gateway_config,
 )
-from booksan.gateway.limits import OTHER_FILES, make_room_for
+from booksan.gateway.protocol import OTHER_FILES, make_room_for
 
 CONFIG = GatewayConfig(
     "alpha",

@@ -11,13 +11,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from booksan.errors import MessageError, NoSpace, TransportError
+from booksan.errors import MessageError, NoSpace, QueuesFull, TransportError
 from booksan.gateway.access import Access, Caller
-from booksan.gateway.door import Door
+from booksan.gateway.boundary import ErrorBoundary, Names
 from booksan.gateway.errors import Problem, problem_of
-from booksan.gateway.limits import Connections
-from booksan.gateway.names import Names
-from booksan.gateway.uploads import QueuesFull
+from booksan.gateway.protocol import Connections
 from booksan.spec import Spec, owner_of
 
 
@@ -58,7 +56,7 @@ class Asked:
 
     def ask(self, app: Any) -> None:
         scope: Scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "client": None}
-        door = Door(app, Connections(1, 1), Names([], [], any_host=True))
+        door = ErrorBoundary(app, Connections(1, 1), Names([], [], any_host=True))
         asyncio.run(door(scope, self.receive, self.send))
 
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from booksan.gateway.app import About
-from tests.integration.gateway_host import CONFIG
+from tests.support.gateway_host import CONFIG
 
 
 class Homes:

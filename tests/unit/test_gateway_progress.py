@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from booksan.datasets import dataset_named
 from booksan.gateway.progress import STALLED_SECONDS, Gaps, Progress, stages_of, stalled_of
-from booksan.inspection import StreamProgress, failures, first_gaps, gap_ranges, progress
 from booksan.spec import Spec
-from booksan.stages.books import DATASET as BOOKS
 from booksan.state.client import ClientStore, database_path
 from booksan.state.database import transaction
+from booksan.state.readers import StreamProgress, failures, first_gaps, gap_ranges, progress
 from booksan.state.shard import ShardStore
-from tests.simulation.data import PARAMS, shards
+from tests.support.data import PARAMS, shards
+
+BOOKS = dataset_named("books")
 
 NOW = 1_800_000_000
 
@@ -65,6 +67,7 @@ def test_a_stage_is_told_when_all_of_its_streams_are_known() -> None:
         "rows": 7,
         "bytes": 70,
         "done": False,
+        "inputs": ["books"],
     }
     both = [*some, stream("q2-decades", 1, "gateway/books", 5, 5)]
     found = stages_of(spec(), both)["q2-decades"]

@@ -11,8 +11,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
-from booksan.gateway.limits import Connections
-from booksan.gateway.protocol import MAX_FIELDS, MAX_HEAD_BYTES, protocol_class
+from booksan.gateway.protocol import MAX_FIELDS, MAX_HEAD_BYTES, Connections, protocol_class
 
 SECONDS = 30.0
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n"

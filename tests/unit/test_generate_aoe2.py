@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pytest
 
 from booksan.errors import UsageError
-from booksan.generate import dirt
+from booksan.generate import generator
 from booksan.generate.aoe2 import GENERATOR, generate_aoe2
-from booksan.generate.chance import Chance
-from booksan.generate.tokens import Tokens
+from booksan.generate.generator import Chance
+from booksan.generate.matches import Tokens
 from tests.unit.reading import (
     BOOLEAN,
     CLOCK,
@@ -274,7 +274,13 @@ def test_a_dirty_file_holds_the_clean_rows_and_the_named_bad_ones(
     check_dirty(clean.first, dirty.first, MATCH_KINDS)
     check_dirty(clean.second, dirty.second, PLAYER_KINDS)
     if rows >= 4000:
-        both = {dirt.TOO_FEW, dirt.TOO_MANY, dirt.AFTER_QUOTE, dirt.NOT_UTF8, dirt.NUL}
-        both |= {dirt.NOT_A_NUMBER, dirt.NO_BOOLEAN, dirt.UNTERMINATED}
-        assert set(dirty.first.bad) == both | {dirt.NO_DURATION}
-        assert set(dirty.second.bad) == both | {dirt.TOO_LONG}
+        both = {
+            generator.TOO_FEW,
+            generator.TOO_MANY,
+            generator.AFTER_QUOTE,
+            generator.NOT_UTF8,
+            generator.NUL,
+        }
+        both |= {generator.NOT_A_NUMBER, generator.NO_BOOLEAN, generator.UNTERMINATED}
+        assert set(dirty.first.bad) == both | {generator.NO_DURATION}
+        assert set(dirty.second.bad) == both | {generator.TOO_LONG}

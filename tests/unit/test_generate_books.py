@@ -10,10 +10,10 @@ import pytest
 from textblob import TextBlob
 
 from booksan.errors import UsageError
-from booksan.generate import catalogue, dirt, opinions
+from booksan.generate import books, catalogue, generator
 from booksan.generate.books import generate_books
-from booksan.generate.chance import Chance
-from booksan.generate.fields import Titles
+from booksan.generate.generator import Chance
+from booksan.generate.words import Titles
 from tests.unit.reading import NUMBERS, Row, check_dirty, digest, read_clean, read_dirty, rejected
 
 SCORES = {"review/score": NUMBERS}
@@ -106,7 +106,7 @@ def test_the_bytes_are_the_same_on_every_machine_and_version(tmp_path: Path) -> 
 
 def test_files_have_the_columns_of_the_public_ones(large: Data) -> None:
     assert list(large.books[0]) == BOOK_COLUMNS == list(catalogue.COLUMNS)
-    assert list(large.reviews[0]) == REVIEW_COLUMNS == list(opinions.COLUMNS)
+    assert list(large.reviews[0]) == REVIEW_COLUMNS == list(books.COLUMNS)
     assert (len(large.books), len(large.reviews)) == (10_000, 100_000)
 
 
@@ -363,12 +363,22 @@ def test_a_dirty_file_holds_the_clean_rows_and_the_named_bad_ones(tmp_path: Path
     dirty = generate_books(tmp_path / "dirty", books=1000, reviews=5000, seed=4, dirty=True)
     check_dirty(clean.books, dirty.books)
     check_dirty(clean.reviews, dirty.reviews, SCORES)
-    both = {dirt.TOO_FEW, dirt.TOO_MANY, dirt.AFTER_QUOTE, dirt.NOT_UTF8, dirt.NUL}
-    assert set(dirty.books.bad) == both | {dirt.UNTERMINATED}
-    assert set(dirty.reviews.bad) == both | {dirt.NOT_A_NUMBER, dirt.TOO_LONG, dirt.UNTERMINATED}
+    both = {
+        generator.TOO_FEW,
+        generator.TOO_MANY,
+        generator.AFTER_QUOTE,
+        generator.NOT_UTF8,
+        generator.NUL,
+    }
+    assert set(dirty.books.bad) == both | {generator.UNTERMINATED}
+    assert set(dirty.reviews.bad) == both | {
+        generator.NOT_A_NUMBER,
+        generator.TOO_LONG,
+        generator.UNTERMINATED,
+    }
     assert 45 <= dirty.reviews.bad_rows <= 60
-    assert dirty.reviews.bad[dirt.UNTERMINATED] == [dirty.reviews.rows]
-    assert len(dirty.reviews.bad[dirt.TOO_LONG]) == 1
+    assert dirty.reviews.bad[generator.UNTERMINATED] == [dirty.reviews.rows]
+    assert len(dirty.reviews.bad[generator.TOO_LONG]) == 1
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -381,7 +391,7 @@ def test_small_dirty_files_hold_the_clean_rows_too(tmp_path: Path, seed: int) ->
 
 def test_a_bad_record_is_one_record_although_its_row_has_line_breaks(tmp_path: Path) -> None:
     rows = [["7", 'a "b"', "4.0", 'one\ntwo,"three"\n']] * 900
-    stain = dirt.Dirt(Chance(1, "dirt"), text=3, number=2)
+    stain = generator.Dirt(Chance(1, "dirt"), text=3, number=2)
     path = tmp_path / "dirty.csv"
     path.write_bytes(b"id,name,score,text\n" + b"".join(stain.records(rows, len(rows))))
     records = read_dirty(path, {"score": NUMBERS})

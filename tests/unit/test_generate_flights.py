@@ -6,10 +6,9 @@ from typing import NamedTuple
 import pytest
 
 from booksan.errors import UsageError
-from booksan.generate import dirt
+from booksan.generate import generator
 from booksan.generate.airports import BUSY, miles
-from booksan.generate.flights import GENERATOR, generate_flights
-from booksan.generate.journeys import iso_duration
+from booksan.generate.flights import GENERATOR, generate_flights, iso_duration
 from tests.unit.reading import DURATIONS, ISO, NUMBER, NUMBERS, Row, check_dirty, digest, read_clean
 
 AIRPORT_COLUMNS = [
@@ -153,10 +152,10 @@ def test_fares_repeat_as_in_the_public_data(large: Data) -> None:
 def test_segments_add_up(large: Data) -> None:
     for flight in large.flights[::50]:
         times = [flight[f"segments{end}TimeEpochSeconds"] for end in ("Departure", "Arrival")]
-        departures, arrivals = ([int(time) for time in each.split("||")] for each in times)
-        length = arrivals[-1] - departures[0]
+        cleanup, arrivals = ([int(time) for time in each.split("||")] for each in times)
+        length = arrivals[-1] - cleanup[0]
         if flight["travelDuration"] == iso_duration(length // 60):
-            lengths = [b - a for a, b in zip(departures, arrivals, strict=True)]
+            lengths = [b - a for a, b in zip(cleanup, arrivals, strict=True)]
             assert "||".join(map(str, lengths)) == flight["segmentsDurationInSeconds"]
         distances = flight["segmentsDistance"].split("||")
         if flight["totalTravelDistance"].isdigit():
@@ -278,7 +277,13 @@ def test_a_dirty_file_holds_the_clean_rows_and_the_named_bad_ones(
     check_dirty(clean.first, dirty.first, PLACES, ";")
     check_dirty(clean.second, dirty.second, NUMBERS_AND_DURATIONS)
     if rows >= 3000:
-        both = {dirt.TOO_FEW, dirt.TOO_MANY, dirt.AFTER_QUOTE, dirt.NOT_UTF8, dirt.NUL}
-        both |= {dirt.NOT_A_NUMBER, dirt.UNTERMINATED}
+        both = {
+            generator.TOO_FEW,
+            generator.TOO_MANY,
+            generator.AFTER_QUOTE,
+            generator.NOT_UTF8,
+            generator.NUL,
+        }
+        both |= {generator.NOT_A_NUMBER, generator.UNTERMINATED}
         assert set(dirty.first.bad) == both
-        assert set(dirty.second.bad) == both | {dirt.NO_DURATION, dirt.TOO_LONG}
+        assert set(dirty.second.bad) == both | {generator.NO_DURATION, generator.TOO_LONG}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from booksan.errors import UsageError
-from booksan.generate import dirt
+from booksan.generate import generator
 from booksan.generate.steam import GENERATOR, generate_steam
 from tests.unit.reading import (
     BOOLEAN,
@@ -294,7 +294,13 @@ def test_a_dirty_file_holds_the_clean_rows_and_the_named_bad_ones(
     check_dirty(clean.first, dirty.first, GAME_KINDS, header=GAME_COLUMNS)
     check_dirty(clean.second, dirty.second, REVIEW_KINDS)
     if rows >= 2000:
-        both = {dirt.TOO_FEW, dirt.TOO_MANY, dirt.AFTER_QUOTE, dirt.NOT_UTF8, dirt.NUL}
-        both |= {dirt.NOT_A_NUMBER, dirt.NOT_WHOLE, dirt.UNTERMINATED}
-        assert set(dirty.first.bad) == both | {dirt.NO_BOOLEAN}
-        assert set(dirty.second.bad) == both | {dirt.TOO_LONG}
+        both = {
+            generator.TOO_FEW,
+            generator.TOO_MANY,
+            generator.AFTER_QUOTE,
+            generator.NOT_UTF8,
+            generator.NUL,
+        }
+        both |= {generator.NOT_A_NUMBER, generator.NOT_WHOLE, generator.UNTERMINATED}
+        assert set(dirty.first.bad) == both | {generator.NO_BOOLEAN}
+        assert set(dirty.second.bad) == both | {generator.TOO_LONG}

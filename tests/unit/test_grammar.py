@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from booksan_client.grammar import (
+from booksan_common.grammar import (
     AFTER_QUOTE,
     MAX_RECORD,
     OVER_LONG,

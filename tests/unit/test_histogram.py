@@ -9,12 +9,14 @@ from typing import Any
 import polars as pl
 import pytest
 
+from booksan.datasets import dataset_named
 from booksan.messages import Kind, Message, to_body
-from booksan.stages.flights import DATASET
 from booksan.stages.graph import Keyed, Params
-from booksan.stages.operator import Place
-from booksan.stages.operators import Histogram, histogram
+from booksan.stages.operator import Context
+from booksan.stages.operators import Histogram, counting
 from tests.unit.test_spec import make_spec
+
+DATASET = dataset_named("flights")
 
 BATCHES: tuple[list[tuple[str, str]], ...] = (
     [("a", "1"), ("a", "1"), ("b", "1")],
@@ -30,8 +32,8 @@ BATCHES: tuple[list[tuple[str, str]], ...] = (
 def test_every_row_counts_once(
     monkeypatch: pytest.MonkeyPatch, unmerged: int, rows_in_a_piece: int
 ) -> None:
-    monkeypatch.setattr(histogram, "UNMERGED", unmerged)
-    monkeypatch.setattr(histogram, "PIECES", 1)
+    monkeypatch.setattr(counting, "UNMERGED", unmerged)
+    monkeypatch.setattr(counting, "PIECES", 1)
     found: list[tuple[pl.DataFrame, list[Any]]] = []
 
     def give(columns: pl.DataFrame, params: Params, given: list[Any]) -> Mapping[str, Keyed]:
@@ -40,7 +42,7 @@ def test_every_row_counts_once(
 
     spec = make_spec()
     with closing(sqlite3.connect(":memory:")) as db:
-        place = Place(spec, DATASET, "q4-pick", 0, piece_rows=rows_in_a_piece)
+        place = Context(spec, DATASET, "q4-pick", 0, piece_rows=rows_in_a_piece)
         operator = Histogram(give, given="q4-mean").at(place, db)
         operator.create()
         for seq, rows in enumerate(BATCHES):

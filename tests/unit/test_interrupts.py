@@ -19,7 +19,7 @@ __main__.main()
 
 FLAG = """
 import os, signal
-from booksan_client.outcome import stop_flag
+from booksan_common.commands import stop_flag
 stopped = stop_flag()
 signal.raise_signal(signal.SIGINT)
 print(stopped())

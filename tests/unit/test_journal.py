@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from booksan_client.errors import InputError
-from booksan_client.journal import Entry, Journal, digest_of, fingerprint, lasting
+from booksan_client.state import Entry, Journal, digest_of, fingerprint, lasting
+from booksan_common.errors import InputError
 
 FILE = {"path": "books.csv", "size": 100, "mtime_ns": 5, "ends": "abc"}
 CUT = {"batch_bytes": 10, "batch_lines": 3}

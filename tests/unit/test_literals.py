@@ -56,7 +56,7 @@ def by_definition(text: str) -> list[str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             value = ast.literal_eval(text)
-    except (ValueError, TypeError, SyntaxError, OverflowError):
+    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError):
         return [text]
     if not isinstance(value, list) or any(map(is_container, value)):
         return [text]
@@ -104,6 +104,26 @@ def test_every_literal_means_what_python_says(text: str) -> None:
     # The same for a text that is too long to be kept, whose elements are shared.
     long = text.replace("[", "[" + "'x', " * (literals.SHORT // 4), 1)
     assert elements(long) == by_definition(long)
+
+
+#: Elements that come many times in a row, with what stands between them.
+runs = st.builds(
+    lambda element, comma, times: (element + comma) * times,
+    st.sampled_from(["'a'", "'é b'", "''", '"c"', "1", "-20", "0", "-0", "007", "1_0", "1.5", "b"]),
+    st.sampled_from([",", ", ", ",\n", ",  ", " ,", "", ", #\n"]),
+    st.sampled_from([1, 7, 8, 9, 40, 4097]),
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(parts=st.lists(runs | literal.map(lambda text: text.strip("[]")), max_size=4))
+@example(["'a', " * 8, "'b'"])
+@example(["'a', " * 8, "''', '", "b'''"])
+@example(["1," * 8, "1.5"])
+@example(["1," * 8, "2+3j"])
+def test_runs_of_elements_mean_what_python_says(parts: list[str]) -> None:
+    text = f"[{''.join(parts)}]"
+    assert elements(text) == by_definition(text)
 
 
 @pytest.mark.parametrize("depth", [198, 199, 200])

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from booksan.supervisor import names
-from booksan.supervisor.config import Address
-from booksan.supervisor.names import Names, listening
+from booksan.host.config import Address
+from booksan.membership import names
+from booksan.membership.names import Names, listening
 
 PATIENCE = 30.0
 

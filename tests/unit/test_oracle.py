@@ -12,6 +12,7 @@ import pytest
 from tests.oracle import books as oracle
 from tests.oracle.kinds import number
 from tests.oracle.reader import RECORD_LIMIT, framed, lines, rows
+from tests.support.real_rows import NO_REAL_ROWS, REAL_ROWS
 
 BOOKS = b"Title,authors,publisher,publishedDate,categories\n"
 REVIEWS = b"Title,review/score,review/text\n"
@@ -463,9 +464,9 @@ def test_the_command_line_writes_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_the_real_sample_has_the_known_number_of_rows() -> None:
-    folder = Path(__file__).parents[3] / "shared" / "data" / "books"
+    folder = REAL_ROWS / "books"
     if not folder.is_dir():
-        pytest.skip("the sample of the public data set is not here")
+        pytest.skip(NO_REAL_ROWS)
     books, reviews = folder / "books_data.csv", folder / "Books_rating.csv"
     assert (oracle.rejected(books, "books"), oracle.rejected(reviews, "reviews")) == ([], [])
     assert sum(1 for _ in rows(books, ["Title"])) == 1398

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.oracle import aoe2 as oracle
-from tests.unit.oracle_rows import Asked, written
+from tests.support.oracle_rows import Asked, written
 
 MATCHES = "token,mirror,ladder,average_rating,map,server,duration"
 PLAYERS = "match,rating,civ,winner"

@@ -9,7 +9,8 @@ import pytest
 
 from tests.oracle import flights as oracle
 from tests.oracle.reader import rows
-from tests.unit.oracle_rows import Asked, real_sample, written
+from tests.support.oracle_rows import Asked, real_sample, written
+from tests.support.real_rows import NO_REAL_ROWS
 
 AIRPORTS = "\ufeffAirport Code;Latitude;Longitude;coordinates"
 FLIGHTS = (
@@ -359,7 +360,7 @@ def test_the_command_line_writes_the_same_bytes(tmp_path: Path) -> None:
 def test_the_real_sample_has_the_known_number_of_rows() -> None:
     folder = real_sample("flights")
     if not folder.is_dir():
-        pytest.skip("the sample of the public data set is not here")
+        pytest.skip(NO_REAL_ROWS)
     airports, flights = folder / "airports-codepublic.csv", folder / "itineraries.csv"
     assert (oracle.rejected(airports, "airports"), oracle.rejected(flights, "flights")) == ([], [])
     assert len(oracle.places(airports)) == 9187

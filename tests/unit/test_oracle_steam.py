@@ -10,7 +10,8 @@ from types import ModuleType
 import pytest
 
 from tests.oracle import steam as oracle
-from tests.unit.oracle_rows import Asked, real_sample, written
+from tests.support.oracle_rows import Asked, real_sample, written
+from tests.support.real_rows import NO_REAL_ROWS
 
 GAMES = "AppID,Name,Release date,Genres,Average playtime forever,Windows,Mac,Linux"
 REVIEWS = "app_id,review_text,review_score"
@@ -333,7 +334,7 @@ def test_the_command_line_writes_the_same_bytes(
 def test_the_real_sample_has_the_known_number_of_rows(tmp_path: Path) -> None:
     folder = real_sample("steam")
     if not folder.is_dir():
-        pytest.skip("the sample of the public data set is not here")
+        pytest.skip(NO_REAL_ROWS)
     games = folder / "games.csv"
     assert oracle.rejected(games, "games") == []
     # Nineteen of the thousand games lack genres.

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from booksan.state import outbox
 from booksan.state.database import open_database, transaction
+from booksan.transport.base import Outgoing
 
 
 @pytest.fixture
@@ -32,24 +33,28 @@ def test_an_empty_outbox_has_nothing_waiting(db: sqlite3.Connection) -> None:
 
 
 def test_messages_come_out_as_they_went_in(db: sqlite3.Connection) -> None:
-    messages = [("q4-top.0", b"one"), ("results.1", b""), ("q4-top.0", b"\0\xff")]
+    messages = [
+        Outgoing("q4-top.0", b"one"),
+        Outgoing("results.1", b""),
+        Outgoing("q4-top.0", b"\0\xff"),
+    ]
     outbox.post(db, messages)
-    outbox.post(db, iter([("results.1", b"four")]))
+    outbox.post(db, iter([Outgoing("results.1", b"four")]))
     assert outbox.waiting(db)
     found = [(posted.queue, posted.body) for portion in outbox.chunks(db) for posted in portion]
     assert found == [*messages, ("results.1", b"four")]
 
 
 def test_looking_takes_nothing_away(db: sqlite3.Connection) -> None:
-    outbox.post(db, [("a.0", b"1"), ("a.0", b"2")])
+    outbox.post(db, [Outgoing("a.0", b"1"), Outgoing("a.0", b"2")])
     assert portions(db) == portions(db) == [[b"1", b"2"]]
 
 
 def test_only_clearing_empties_it_and_it_can_be_filled_again(db: sqlite3.Connection) -> None:
-    outbox.post(db, [("a.0", b"1")])
+    outbox.post(db, [Outgoing("a.0", b"1")])
     outbox.clear(db)
     assert not outbox.waiting(db)
-    outbox.post(db, [("a.0", b"2")])
+    outbox.post(db, [Outgoing("a.0", b"2")])
     assert portions(db) == [[b"2"]]
 
 
@@ -59,7 +64,7 @@ def test_portions_hold_everything_once_within_both_limits(sizes: list[int], limi
     bodies = [bytes([number]) * size for number, size in enumerate(sizes)]
     db = sqlite3.connect(":memory:")
     outbox.create(db)
-    outbox.post(db, [("a.0", body) for body in bodies])
+    outbox.post(db, [Outgoing("a.0", body) for body in bodies])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(outbox, "CHUNK_BYTES", 16)
         found = portions(db, limit)
@@ -74,26 +79,26 @@ def test_a_message_over_the_bytes_of_a_portion_goes_alone(
     db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "CHUNK_BYTES", 10)
-    outbox.post(db, [("a.0", bytes(size)) for size in (3, 25, 4, 6)])
+    outbox.post(db, [Outgoing("a.0", bytes(size)) for size in (3, 25, 4, 6)])
     assert [[len(body) for body in portion] for portion in portions(db)] == [[3], [25], [4, 6]]
 
 
 def test_pitfall_many_messages_are_published_together(db: sqlite3.Connection) -> None:
     with transaction(db):
-        outbox.post(db, [("a.0", b"x")] * 1000)
+        outbox.post(db, [Outgoing("a.0", b"x")] * 1000)
     assert len(portions(db)) == -(-1000 // outbox.CHUNK_MESSAGES)
 
 
 def test_what_was_posted_in_a_transaction_that_failed_is_not_there(db: sqlite3.Connection) -> None:
     with contextlib.suppress(KeyError), transaction(db):
-        outbox.post(db, [("a.0", b"1")])
+        outbox.post(db, [Outgoing("a.0", b"1")])
         raise KeyError
     assert not outbox.waiting(db)
 
 
 def test_what_was_committed_survives_a_restart(tmp_path: Path, db: sqlite3.Connection) -> None:
     with transaction(db):
-        outbox.post(db, [("a.0", b"1"), ("b.1", b"2")])
+        outbox.post(db, [Outgoing("a.0", b"1"), Outgoing("b.1", b"2")])
     again = open_database(tmp_path / "outbox.db")
     outbox.create(again)
     assert portions(again) == [[b"1", b"2"]]
@@ -103,7 +108,7 @@ def test_what_was_committed_survives_a_restart(tmp_path: Path, db: sqlite3.Conne
 def test_a_long_outbox_is_read_in_bounded_memory() -> None:
     db = sqlite3.connect(":memory:")
     outbox.create(db)
-    outbox.post(db, (("a.0", bytes(1024 * 1024)) for _ in range(64)))
+    outbox.post(db, (Outgoing("a.0", bytes(1024 * 1024)) for _ in range(64)))
     tracemalloc.start()
     count = sum(len(portion) for portion in outbox.chunks(db))
     _, peak = tracemalloc.get_traced_memory()

@@ -3,7 +3,6 @@
 import csv
 import io
 import re
-from pathlib import Path
 from unittest.mock import patch
 
 import polars as pl
@@ -12,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booksan.errors import MessageError
-from booksan.gateway import parse as parse_module
-from booksan.gateway.parse import Parsed, parse
+from booksan.gateway import ingest as parse_module
+from booksan.gateway.ingest import Parsed, parse
 from booksan.stages.kinds import FieldKind
-from booksan_client.cutter import Cutter
-from booksan_client.grammar import MAX_RECORD
+from booksan_common.cutter import Cutter
+from booksan_common.grammar import MAX_RECORD
+from tests.support.real_rows import NO_REAL_ROWS, REAL_ROWS
 from tests.unit.test_grammar import limits, messy, reference, thorough
 
-REVIEWS = Path(__file__).parents[2] / "../shared/data/books/Books_rating.csv"
+REVIEWS = REAL_ROWS / "books/Books_rating.csv"
 NUMBER = re.compile(r" *[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)? *")
 
 texts = st.text(st.sampled_from("\",\r\n a7é#\\;'\ufeff."), max_size=5)
@@ -259,7 +259,7 @@ def test_a_batch_larger_than_the_longest_record_is_read_alike() -> None:
     assert parsed(as_csv(rows), 2).frame["c1"].to_list() == [text for _, text in rows]
 
 
-@pytest.mark.skipif(not REVIEWS.exists(), reason="the public sample is not here")
+@pytest.mark.skipif(not REVIEWS.exists(), reason=NO_REAL_ROWS)
 def test_the_public_reviews_are_read_as_csv_reader_reads_them() -> None:
     with REVIEWS.open(newline="", encoding="utf-8") as file:
         header, *rows = list(csv.reader(file, strict=True))

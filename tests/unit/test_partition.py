@@ -8,13 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from booksan import partition as module
-from booksan.hashing import shard_of
+from booksan.datasets import dataset_named
 from booksan.messages import MAX_MESSAGE, Kind, Message, decode, encode, to_body, to_frame
 from booksan.partition import MAX_BODY, bodies, body_digest, numbered_messages, partition
+from booksan.shards import shard_of
 from booksan.spec import Spec
-from booksan.stages.books import DATASET as BOOKS
+from booksan.stages.dataset_errors import DataSetError
 from booksan.stages.graph import Keyed
 from tests.unit.test_spec import SHARDS, make_spec
+
+BOOKS = dataset_named("books")
+
+#: Those of the source `books`, without the home, which gets its counts in another message.
+READERS = ("q1-filter", "q2-decades", "q3-join", "q5-sentiment")
 
 keys = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6), max_size=30)
 
@@ -63,17 +69,12 @@ def test_rows_without_a_key_go_to_the_clients_shard() -> None:
 def test_pitfall_a_batch_without_rows_still_reaches_every_shard() -> None:
     """Numbers without gaps are what makes the end simple; an empty batch is no end."""
     spec = spec_with(3)
-    output = {
-        "q3-join": Keyed(frame_of([]), "title"),
-        "q2-decades": Keyed(frame_of([]), "title"),
-        "results": Keyed(frame_of([])),
-    }
+    output = {stage: Keyed(frame_of([]), "title") for stage in READERS}
     made = numbered_messages(BOOKS, spec, "gateway/books", 5, "digest", output)
     assert [queue for queue, _ in made] == [
-        *(f"q3-join.{shard}" for shard in range(3)),
-        *(f"q2-decades.{shard}" for shard in range(2)),
-        f"results.{spec.home}",
+        f"{stage}.{shard}" for stage in READERS for shard in range(spec.shards[stage])
     ]
+    assert spec.shards["q3-join"] == 3
     for _, data in made:
         message = decode(data)
         assert (message.kind, message.seq, message.digest) == (Kind.BATCH, 5, "digest")
@@ -84,11 +85,20 @@ def test_pitfall_a_batch_without_rows_still_reaches_every_shard() -> None:
 
 def test_the_messages_of_a_batch_hold_all_of_its_rows_and_are_always_the_same() -> None:
     titles = [f"Title {number}" for number in range(100)]
-    output = {"q3-join": Keyed(frame_of(titles), "title")}
+    output = {stage: Keyed(frame_of([]), "title") for stage in READERS}
+    output["q3-join"] = Keyed(frame_of(titles), "title")
     made = numbered_messages(BOOKS, spec_with(4), "gateway/books", 0, "d", output)
     found = [title for _, data in made for title in to_frame(decode(data).body)["title"]]
     assert sorted(found) == sorted(titles)
     assert made == numbered_messages(BOOKS, spec_with(4), "gateway/books", 0, "d", output)
+
+
+def test_a_batch_that_forgets_a_reader_or_has_a_strange_one_is_refused() -> None:
+    """Whoever is forgotten would wait for its number for ever."""
+    output = {stage: Keyed(frame_of([]), "title") for stage in READERS}
+    for changed in (output | {"q4-top": Keyed(frame_of([]))}, {"q3-join": output["q3-join"]}):
+        with pytest.raises(DataSetError, match=r"books gave rows to .*, but is read by \['q1-filt"):
+            numbered_messages(BOOKS, spec_with(1), "gateway/books", 0, "d", changed)
 
 
 @settings(deadline=None, max_examples=40)

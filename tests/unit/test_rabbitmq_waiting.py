@@ -6,7 +6,7 @@ from concurrent.futures import Future
 import pytest
 
 from booksan.errors import TransportError
-from booksan.supervisor.config import HostConfig
+from booksan.host.config import HostConfig
 from booksan.transport import rabbitmq_link
 from booksan.transport.rabbitmq_link import ANSWER_SECONDS, PULSE, Link
 

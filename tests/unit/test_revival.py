@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from booksan.supervisor import revive
-from booksan.supervisor.locks import HOST_LOCK
+from booksan.host.status import HOST_LOCK
+from booksan.membership import revive
 
 
 @pytest.mark.parametrize(("age", "left_alone"), [(1.0, True), (60.0, False), (-3600.0, False)])

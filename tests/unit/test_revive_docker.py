@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from booksan.supervisor.config import (
+from booksan.host.config import (
     ElectionConfig,
     HostConfig,
     Peer,
@@ -18,10 +18,9 @@ from booksan.supervisor.config import (
     read_config,
     write_config,
 )
-from booksan.supervisor.revive_docker import YOUNG, revive, why_not, why_not_killed
-from booksan.supervisor.reviver import CommandReviver, NoReviver, make_reviver
-from booksan.supervisor.states import EXIT_AT_WORK
-from booksan.supervisor.status import write_json
+from booksan.host.status import EXIT_AT_WORK, write_json
+from booksan.membership.revive_docker import YOUNG, revive, why_not, why_not_killed
+from booksan.membership.reviver import CommandReviver, NoReviver, make_reviver
 
 STARTED = "2026-01-02T03:04:05.123456789Z"
 THEN = 1767323045.0
@@ -81,7 +80,7 @@ class Container:
     code: int = 1
 
     def exec_run(self, command: list[str]) -> "Container":
-        assert command[-1] == "booksan.supervisor.heartbeat"
+        assert command[-1] == "booksan.membership.liveness"
         self.acts.append("ask")
         return self
 
@@ -187,7 +186,7 @@ def test_the_configuration_says_how_hosts_are_revived(tmp_path: Path) -> None:
     assert read_config(tmp_path).election == made
     reviver = make_reviver(made, tmp_path)
     assert isinstance(reviver, CommandReviver)
-    assert reviver.commands["beta"][-2:] == ["booksan.supervisor.revive_docker", "beta"]
+    assert reviver.commands["beta"][-2:] == ["booksan.membership.revive_docker", "beta"]
     assert "broker" not in reviver.commands
     assert isinstance(make_reviver(election(Revival.NONE, {"beta": "beta"}), tmp_path), NoReviver)
     assert isinstance(make_reviver(election(Revival.DOCKER, {}), tmp_path), NoReviver)
@@ -218,7 +217,7 @@ def test_a_configuration_that_does_not_say_it_revives_processes(tmp_path: Path) 
     assert found.by is Revival.PROCESS
     reviver = make_reviver(found, tmp_path)
     assert isinstance(reviver, CommandReviver)
-    assert reviver.commands["beta"][-2:] == ["booksan.supervisor.revive", "/somewhere"]
+    assert reviver.commands["beta"][-2:] == ["booksan.membership.revive", "/somewhere"]
 
 
 def test_the_time_of_the_engine_is_universal_time() -> None:

@@ -12,7 +12,7 @@ from textblob.en import Sentiment, parser, sentiment
 
 import booksan.sentiment
 from booksan.errors import BooksanError
-from booksan.sentiment import source
+from booksan.sentiment import lexicon
 from booksan.sentiment.analyser import Analyser
 from booksan.sentiment.lexicon import read_lexicon
 from tests.unit.test_sentiment_texts import tangles
@@ -21,8 +21,8 @@ from tests.unit.test_sentiment_texts import tangles
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
     """A copy of the installed textblob's source files and lexicon."""
-    installed = source.textblob_directory()
-    for name in (*source.KNOWN_SOURCES, source.LEXICON):
+    installed = lexicon.textblob_directory()
+    for name in (*lexicon.KNOWN_SOURCES, lexicon.LEXICON):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(installed / name, tmp_path / name)
     return tmp_path
@@ -30,28 +30,28 @@ def copied(tmp_path: Path) -> Path:
 
 def fresh_start(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     """Makes the next call look at this textblob, and the next test at the installed one."""
-    monkeypatch.setattr(source, "textblob_directory", lambda: directory)
+    monkeypatch.setattr(lexicon, "textblob_directory", lambda: directory)
     monkeypatch.setattr(booksan.sentiment, "_analysis", booksan.sentiment._analysis.__wrapped__)
 
 
 def test_the_installed_textblob_is_a_known_one() -> None:
-    assert source.unknown_sources(source.textblob_directory()) == []
+    assert lexicon.unknown_sources(lexicon.textblob_directory()) == []
 
 
-@pytest.mark.parametrize("name", sorted(source.KNOWN_SOURCES))
+@pytest.mark.parametrize("name", sorted(lexicon.KNOWN_SOURCES))
 def test_any_change_of_a_source_file_is_noticed(copied: Path, name: str) -> None:
     path = copied / name
     path.write_bytes(path.read_bytes() + b"\n")
-    assert source.unknown_sources(copied) == [name]
+    assert lexicon.unknown_sources(copied) == [name]
     path.unlink()
-    assert source.unknown_sources(copied) == [name]
+    assert lexicon.unknown_sources(copied) == [name]
 
 
 def test_line_ends_of_another_system_do_not_matter(copied: Path) -> None:
-    for name in source.KNOWN_SOURCES:
+    for name in lexicon.KNOWN_SOURCES:
         path = copied / name
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert source.unknown_sources(copied) == []
+    assert lexicon.unknown_sources(copied) == []
 
 
 def test_an_unknown_textblob_is_used_itself_and_the_log_says_so(
@@ -75,12 +75,12 @@ def test_a_known_textblob_is_not_called(copied: Path, monkeypatch: pytest.Monkey
 def test_a_missing_textblob_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(BooksanError, match="textblob is not installed"):
-        source.textblob_directory()
+        lexicon.textblob_directory()
 
 
 @pytest.mark.parametrize("odd", ["", "!", ",", "s", "...", "'", "(", "ab.", "etc."])
 def test_a_changed_lexicon_is_followed(copied: Path, odd: str) -> None:
-    path = copied / source.LEXICON
+    path = copied / lexicon.LEXICON
     xml = path.read_text("utf-8")
     new = (
         '<word form="book" pos="RB" polarity="0.3" subjectivity="0" intensity="1.7" />'
@@ -111,7 +111,7 @@ def test_a_changed_lexicon_is_followed(copied: Path, odd: str) -> None:
 
 
 def test_every_entry_of_the_lexicon_is_the_one_of_textblob() -> None:
-    path = source.textblob_directory() / source.LEXICON
+    path = lexicon.textblob_directory() / lexicon.LEXICON
     theirs = {
         word: (tags[None][0], tags[None][2], "RB" in tags) for word, tags in sentiment.items()
     }

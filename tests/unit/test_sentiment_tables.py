@@ -9,16 +9,17 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from textblob._text import EMOTICONS
 
-from booksan.sentiment import polarities, source, table
+import booksan.sentiment.analyser as tables
+from booksan.sentiment import lexicon, polarities
 from booksan.sentiment.analyser import Analyser
-from booksan.sentiment.emoticons import SMILEYS
 from booksan.sentiment.lexicon import read_lexicon
+from booksan.sentiment.tokens import SMILEYS
 from tests.unit.test_sentiment_texts import reviews, tangles
 
 
 @pytest.fixture
 def analyser() -> Analyser:
-    return Analyser(read_lexicon(source.textblob_directory() / source.LEXICON))
+    return Analyser(read_lexicon(lexicon.textblob_directory() / lexicon.LEXICON))
 
 
 def test_a_full_table_forgets_half_and_answers_the_same(
@@ -26,7 +27,7 @@ def test_a_full_table_forgets_half_and_answers_the_same(
 ) -> None:
     texts = [*reviews(3, 150), *tangles(3, 500)]
     expected = polarities(texts)
-    monkeypatch.setattr(table, "MAX_ENTRIES", 20)
+    monkeypatch.setattr(tables, "MAX_ENTRIES", 20)
     for text, polarity in zip(texts, expected, strict=True):
         assert analyser.polarities([text]) == [polarity]
         assert 0 < len(analyser.chunks) <= 20
@@ -34,16 +35,16 @@ def test_a_full_table_forgets_half_and_answers_the_same(
 
 
 def test_the_bound_is_kept_when_every_chunk_is_new(analyser: Analyser) -> None:
-    for start in range(0, 3 * table.MAX_ENTRIES, 10_000):
+    for start in range(0, 3 * tables.MAX_ENTRIES, 10_000):
         words = [f"word{number:x}" for number in range(start, start + 10_000)]
         analyser.polarities([" ".join(words)])
-        assert len(analyser.chunks) <= table.MAX_ENTRIES
+        assert len(analyser.chunks) <= tables.MAX_ENTRIES
 
 
 def test_what_is_remembered_longest_is_not_always_the_same(
     analyser: Analyser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "MAX_ENTRIES", 16)
+    monkeypatch.setattr(tables, "MAX_ENTRIES", 16)
     early = {f"early{number:x}" for number in range(16)}
     analyser.polarities([" ".join(sorted(early))])
     analyser.polarities([f"late{number:x}" for number in range(400)])
@@ -54,8 +55,8 @@ def test_long_chunks_and_segments_are_not_remembered(analyser: Analyser) -> None
     long_chunk = "good" * 100_000
     long_segment = "very " * 100 + "good"
     analyser.polarities([long_chunk, long_segment])
-    assert max(map(len, analyser.chunks)) <= table.MAX_KEY
-    assert all(len(segment) <= table.MAX_KEY for segment in analyser.segments)
+    assert max(map(len, analyser.chunks)) <= tables.MAX_KEY
+    assert all(len(segment) <= tables.MAX_KEY for segment in analyser.segments)
 
 
 def test_several_threads_may_ask_at_once(
@@ -63,7 +64,7 @@ def test_several_threads_may_ask_at_once(
 ) -> None:
     texts = list(reviews(4, 400))
     expected = polarities(texts)
-    monkeypatch.setattr(table, "MAX_ENTRIES", 50)
+    monkeypatch.setattr(tables, "MAX_ENTRIES", 50)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: analyser.polarities(texts), range(4)):
             assert found == expected

@@ -7,7 +7,6 @@ import csv
 import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +15,14 @@ from textblob._text import EMOTICONS
 from textblob.en import sentiment
 
 from booksan.sentiment import polarities
+from tests.support.real_rows import NO_REAL_ROWS, REAL_ROWS
 
 
 def words_of(text: str) -> list[str]:
     return text.split()
 
 
-BOOKS = Path(__file__).parents[3] / "shared" / "data" / "books"
+BOOKS = REAL_ROWS / "books"
 
 LEXICON: dict[str, Any] = dict(sentiment.items())
 WORDS = [word for word in LEXICON if " " not in word]
@@ -70,7 +70,7 @@ def real_texts() -> list[str]:
     ):
         path = BOOKS / name
         if not path.exists():
-            pytest.skip(f"the real sample is not here: no {name}")
+            pytest.skip(f"{NO_REAL_ROWS}: {name}")
         with path.open(encoding="utf-8", newline="") as file:
             for row in csv.DictReader(file):
                 texts.update(dict.fromkeys(row[column] for column in columns))

@@ -1,5 +1,6 @@
 """A shard remembers who is gone, who failed, and which message it fights with."""
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 from booksan.errors import StateError
 from booksan.state import outbox
 from booksan.state.shard import TOMBSTONE_MARGIN, ShardStore, lock_shard
+from booksan.transport.base import Outgoing
 
 EXPIRES = 1_000_000
 
@@ -34,7 +36,7 @@ def posted(store: ShardStore) -> list[tuple[str, bytes]]:
 def test_pitfall_a_tombstone_survives_restarts(store: ShardStore, tmp_path: Path) -> None:
     """A list in memory only would let late messages bring the state back."""
     assert not store.is_gone("a")
-    store.bury("a", "done", EXPIRES, [])
+    store.leave_tombstone("a", "done", EXPIRES, [])
     for _ in range(2):
         store = reopened(store, tmp_path)
         assert store.is_gone("a")
@@ -45,7 +47,7 @@ def test_pitfall_a_tombstone_survives_restarts(store: ShardStore, tmp_path: Path
 
 
 def test_shards_have_tombstones_of_their_own(store: ShardStore, tmp_path: Path) -> None:
-    store.bury("a", "done", EXPIRES, [])
+    store.leave_tombstone("a", "done", EXPIRES, [])
     for stage, shard in (("q3-join", 2), ("q4-top", 1)):
         other = ShardStore(tmp_path, stage, shard, synchronous="OFF")
         assert not other.is_gone("a")
@@ -55,12 +57,12 @@ def test_shards_have_tombstones_of_their_own(store: ShardStore, tmp_path: Path) 
 def test_a_tombstone_and_its_messages_commit_together(store: ShardStore, tmp_path: Path) -> None:
     impossible = [("q4-top.0", b"gone"), ("q4-top.1", None)]
     with pytest.raises(sqlite3.IntegrityError):
-        store.bury("a", "done", EXPIRES, impossible)  # type: ignore[arg-type]
+        store.leave_tombstone("a", "done", EXPIRES, impossible)  # type: ignore[arg-type]
     assert not store.is_gone("a")
     again = reopened(store, tmp_path)
     assert not again.is_gone("a")
     assert posted(again) == []
-    again.bury("a", "done", EXPIRES, [("q4-top.0", b"gone")])
+    again.leave_tombstone("a", "done", EXPIRES, [Outgoing("q4-top.0", b"gone")])
     again = reopened(again, tmp_path)
     assert again.is_gone("a")
     assert posted(again) == [("q4-top.0", b"gone")]
@@ -68,13 +70,13 @@ def test_a_tombstone_and_its_messages_commit_together(store: ShardStore, tmp_pat
 
 
 def test_burying_twice_keeps_the_first_word(store: ShardStore) -> None:
-    store.bury("a", "cancelled", EXPIRES, [])
-    store.bury("a", "done", EXPIRES, [])
+    store.leave_tombstone("a", "cancelled", EXPIRES, [])
+    store.leave_tombstone("a", "done", EXPIRES, [])
     assert store.how_gone("a") == "cancelled"
 
 
 def test_a_tombstone_outlives_the_hard_expiry(store: ShardStore, tmp_path: Path) -> None:
-    store.bury("a", "done", EXPIRES, [])
+    store.leave_tombstone("a", "done", EXPIRES, [])
     store.prune(EXPIRES + 1)
     store.prune(EXPIRES + TOMBSTONE_MARGIN)
     assert store.is_gone("a")
@@ -86,8 +88,8 @@ def test_a_tombstone_outlives_the_hard_expiry(store: ShardStore, tmp_path: Path)
 def test_pitfall_tombstones_do_not_fill_the_disk_for_ever(
     store: ShardStore, tmp_path: Path
 ) -> None:
-    store.bury("old", "done", EXPIRES, [])
-    store.bury("young", "done", EXPIRES + 10, [])
+    store.leave_tombstone("old", "done", EXPIRES, [])
+    store.leave_tombstone("young", "done", EXPIRES + 10, [])
     store.prune(EXPIRES + TOMBSTONE_MARGIN + 1)
     assert not store.is_gone("old")
     assert store.is_gone("young")
@@ -98,15 +100,15 @@ def test_pitfall_tombstones_do_not_fill_the_disk_for_ever(
 
 
 def test_pruning_goes_by_the_time_that_it_is_given(store: ShardStore) -> None:
-    store.bury("past", "done", 0, [])
-    store.bury("future", "done", 2**40, [])
+    store.leave_tombstone("past", "done", 0, [])
+    store.leave_tombstone("future", "done", 2**40, [])
     store.prune(2**32)
     assert not store.is_gone("past")
     assert store.is_gone("future")
 
 
 def test_a_failure_is_remembered_and_reported_once(store: ShardStore, tmp_path: Path) -> None:
-    store.fail("a", "first reason", EXPIRES, [("results.0", b"report")])
+    store.fail("a", "first reason", EXPIRES, [Outgoing("results.0", b"report")])
     again = reopened(store, tmp_path)
     assert again.is_failed("a")
     assert not again.is_failed("b")
@@ -120,7 +122,7 @@ def test_a_failure_is_remembered_and_reported_once(store: ShardStore, tmp_path: 
 
 def test_a_failure_and_its_report_commit_together(store: ShardStore, tmp_path: Path) -> None:
     with pytest.raises(sqlite3.IntegrityError):
-        store.fail("a", "reason", EXPIRES, [("results.0", None)])  # type: ignore[list-item]
+        store.fail("a", "reason", EXPIRES, [Outgoing("results.0", None)])  # type: ignore[arg-type]
     assert not store.is_failed("a")
     again = reopened(store, tmp_path)
     assert not again.is_failed("a")
@@ -129,7 +131,7 @@ def test_a_failure_and_its_report_commit_together(store: ShardStore, tmp_path: P
 
 def test_a_client_that_is_gone_is_not_failed_any_more(store: ShardStore, tmp_path: Path) -> None:
     store.fail("a", "reason", EXPIRES, [])
-    store.bury("a", "cancelled", EXPIRES, [])
+    store.leave_tombstone("a", "cancelled", EXPIRES, [])
     assert not store.is_failed("a")
     again = reopened(store, tmp_path)
     assert not again.is_failed("a")
@@ -216,3 +218,19 @@ def test_a_lock_is_not_handed_down_to_children(tmp_path: Path) -> None:
     descriptor = lock_shard(tmp_path, "q3-join", 1)
     assert not os.get_inheritable(descriptor)
     os.close(descriptor)
+
+
+def test_a_database_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    """From before tombstones told whose they are."""
+    (tmp_path / "shards").mkdir()
+    with contextlib.closing(sqlite3.connect(tmp_path / "shards/results-0.db")) as old, old:
+        old.execute(
+            "CREATE TABLE tombstones (client TEXT PRIMARY KEY, how TEXT NOT NULL,"
+            " until INTEGER NOT NULL) WITHOUT ROWID"
+        )
+        old.execute("INSERT INTO tombstones VALUES ('c1', 'done', 9999999999)")
+    for _ in range(2):
+        store = ShardStore(tmp_path, "results", 0)
+        rows = store.db.execute("SELECT client, how, owner FROM tombstones").fetchall()
+        store.close()
+        assert rows == [("c1", "done", "")]

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from booksan.errors import NoSpace, TransportError
-from booksan.transport import Depth, Outgoing, Spool, spool, spool_consumer, spool_files
+from booksan.transport import Depth, Outgoing, Spool, spool, spool_consumer
 
 PROJECT = Path(__file__).parents[2]
 MIB = 1 << 20
@@ -25,7 +25,7 @@ MIB = 1 << 20
 HALF_WRITER = """
 import os, signal, sys
 from pathlib import Path
-from booksan.transport import Outgoing, Spool, spool_files
+from booksan.transport import Outgoing, Spool
 
 def write_half(descriptor, body):
     os.write(descriptor, body[: len(body) // 2])
@@ -341,9 +341,10 @@ def test_files_that_are_no_messages_are_left_alone(root: Path) -> None:
 
 def count_listings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     listings: list[int] = []
+    real = spool_consumer.list_messages
 
     def listing(messages: Path) -> list[str]:
-        names = spool_files.list_messages(messages)
+        names = real(messages)
         listings.append(len(names))
         return names
 
@@ -396,7 +397,7 @@ def test_a_message_whose_bell_was_lost_is_found_by_the_rescan(
 def test_a_bell_that_nobody_silences_stops_neither_producers_nor_a_wake(root: Path) -> None:
     with Spool(root) as spool, spool.consume("work") as consumer:
         for _ in range(70_000):
-            spool_files.ring(root / "queues/work/bell")
+            spool_consumer.ring(root / "queues/work/bell")
         spool.publish([Outgoing("work", b"x")])
         consumer.wake()
         assert consumer.receive(1, MIB, 30) == []

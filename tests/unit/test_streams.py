@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from booksan.messages import Kind, Message, end_message
-from booksan.state.streams import Conflict, Stream, Verdict
+from booksan.state.client import Conflict, Stream, Verdict
 from tests.unit.test_spec import make_spec
 
 SENDER = "gateway/books"

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from booksan.errors import UsageError
-from booksan.supervisor.config import HostConfig, WorkerSpec, read_config, write_config
-from booksan.supervisor.policy import RestartPolicy
+from booksan.host.config import HostConfig, RestartPolicy, WorkerSpec, read_config, write_config
 
 ONE = {"stage": "q3-join", "shard": 0}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from booksan.supervisor import logs
+from booksan.host import logs
 
 WRITER = """
 import os, sys

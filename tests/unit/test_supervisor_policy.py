@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booksan.supervisor.policy import RestartHistory, RestartPolicy
+from booksan.host.config import RestartHistory, RestartPolicy
 
 POLICY = RestartPolicy()
 QUICK_LIVES = st.floats(0.0, 0.999 * POLICY.healthy_after)

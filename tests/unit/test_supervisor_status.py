@@ -4,9 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from booksan.supervisor.logs import last_line
-from booksan.supervisor.states import HostState, WorkerState
-from booksan.supervisor.status import HostStatus, WorkerStatus, read_status, write_status
+from booksan.host.logs import last_line
+from booksan.host.status import (
+    HostState,
+    HostStatus,
+    WorkerState,
+    WorkerStatus,
+    read_status,
+    write_status,
+)
 from booksan.supervisor.workers import describe_exit
 
 STATUS = HostStatus(
@@ -24,6 +30,17 @@ def test_a_report_is_read_back_and_leaves_nothing_behind(tmp_path: Path) -> None
     write_status(tmp_path, STATUS)
     assert read_status(tmp_path) == STATUS
     assert [path.name for path in tmp_path.iterdir()] == ["host-status.json"]
+
+
+def test_a_report_goes_into_no_link_that_waits_under_the_name_of_its_temporary(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "data").mkdir()
+    for name in ("host-status.json.tmp", ".host-status.json.tmp"):
+        (tmp_path / "data" / name).symlink_to(tmp_path / "elsewhere")
+    write_status(tmp_path / "data", STATUS)
+    assert read_status(tmp_path / "data") == STATUS
+    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"workers": [{}]}'])

@@ -6,12 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from booksan.datasets import datasets
 from booksan.errors import UsageError
-from booksan.stages.datasets import datasets
-from booksan.topology.files import find_topology, known_topologies, load_topology
-from booksan.topology.model import Address, QueuesKind, ShardName, Topology
-from booksan.topology.parse import parse_address, parse_topology
-from booksan.topology.picks import name_of_picks, pick_shards
+from booksan.shards import ShardId
+from booksan.topology.model import Address, QueuesKind, Topology, name_of_picks, pick_shards
+from booksan.topology.parse import (
+    find_topology,
+    known_topologies,
+    load_topology,
+    parse_address,
+    parse_topology,
+)
 
 HOSTS = Path(__file__).parents[2] / "hosts"
 
@@ -73,7 +78,7 @@ def test_the_homes_of_three_are_on_different_hosts() -> None:
     three = load_topology("three")
     assert three.queues.kind is QueuesKind.RABBITMQ
     assert len(set(three.homes(frozenset()).values())) == 2
-    sentiment = {three.owners[ShardName("q5-sentiment", shard)] for shard in (0, 1)}
+    sentiment = {three.owners[ShardId("q5-sentiment", shard)] for shard in (0, 1)}
     assert len(sentiment) == 2
 
 
@@ -103,11 +108,20 @@ def test_a_topology_is_found_by_name_and_by_path(tmp_path: Path) -> None:
 
 def test_without_datasets_it_must_serve_all_that_there_are() -> None:
     assert parse(GOOD).datasets == ("books",)
+    whole = GOOD.replace('datasets = ["books"]\n', "")
+    assert parse(whole).datasets == tuple(datasets())
     with pytest.raises(UsageError, match=r"no host runs q1-first, .*or take its data set out of"):
-        parse(GOOD.replace('datasets = ["books"]\n', ""))
-    lines = (HOSTS / "single.toml").read_text().splitlines()
-    text = "\n".join(line for line in lines if not line.startswith("datasets"))
-    assert parse(text).datasets == tuple(datasets())
+        parse(whole + host("beta", 2, {"q1-filter": [1]}))
+
+
+def test_a_host_that_is_alone_also_runs_the_stages_that_it_does_not_name() -> None:
+    whole = parse(GOOD.replace('datasets = ["books"]\n', ""))
+    named = parse(GOOD).shards
+    assert {stage: whole.shards[stage] for stage in named} == named
+    needed = {stage.name for each in datasets().values() for stage in each.stages}
+    assert {stage: whole.shards[stage] for stage in needed - set(named)} == dict.fromkeys(
+        needed - set(named), 1
+    )
 
 
 def test_the_queues_are_a_spool_unless_said_otherwise() -> None:
@@ -233,7 +247,7 @@ def test_every_shard_has_exactly_one_host_and_the_counts_agree(places: list[list
     assert topology.shards == {s: len(o) for s, o in zip(STAGES, places, strict=True)}
     for stage, owners in zip(STAGES, places, strict=True):
         for shard, owner in enumerate(owners):
-            assert topology.owners[ShardName(stage, shard)] == names[owner]
+            assert topology.owners[ShardId(stage, shard)] == names[owner]
     assert set(topology.homes(frozenset())) == set(range(topology.shards["results"]))
 
 

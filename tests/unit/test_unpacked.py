@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from booksan import partition
 from booksan.errors import MessageError
-from booksan.messages import MAX_FRAME, MAX_MESSAGE, to_body, to_frame
+from booksan.messages import MAX_FRAME, MAX_MESSAGE, to_body, to_frame, unpacked_size
 from booksan.partition import bodies
-from booksan.unpacked import unpacked_size
 
 FRAME = pl.DataFrame(
     {

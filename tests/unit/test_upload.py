@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from booksan_client.cutter import Header, open_source, read_header
-from booksan_client.errors import InputError
-from booksan_client.journal import Journal, fingerprint
+from booksan_client.state import Journal, fingerprint
 from booksan_client.upload import IN_FLIGHT, Sent, upload, upload_again
+from booksan_common.cutter import Header, open_source, read_header
+from booksan_common.errors import InputError
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from booksan.errors import UsageError
-from booksan.local.workspace import Identity, Pinned, Workspace, state_home
+from booksan.local.workspace import Identity, Pinned, Workspace
+from booksan_common.files import state_home
 
 #: Long after any clock that these tests may meet.
 LATER = 2**40

@@ -14,8 +14,8 @@ import polars as pl
 
 from booksan.messages import Message, to_frame
 from booksan.stages.graph import Keyed, Params
-from booksan.stages.operator import Piece, Stateful
-from booksan.state.streams import Conflict
+from booksan.stages.operator import Matches, Piece, Stateful
+from booksan.state.client import Conflict
 
 KNOWN = """
     CREATE TABLE known (
@@ -31,12 +31,13 @@ def first_rows(
     """Rows of the earlier source: the first of each key, what is kept only where it is wanted."""
     test = pl.lit(True) if wanted is None else wanted
     return Keyed(
-        frame.unique(key, keep="first", maintain_order=True).select(
+        # Only what goes on is copied: lists may be long.
+        frame.select(
             pl.col(key).alias("key"),
             "row",
             test.alias("wanted"),
             *(pl.when(test).then(pl.col(name)).alias(name) for name in keep),
-        ),
+        ).filter(pl.col("key").is_first_distinct()),
         None if every else "key",
         every,
     )
@@ -49,6 +50,8 @@ class Joining(Stateful):
         self.earlier = earlier
         self._keep = tuple(keep)
         self._known: Mapping[str, list[Any]] | None = None
+        #: Of the batch that is being prepared, if its rows are joined.
+        self._found: Matches | None = None
 
     def create(self) -> None:
         if self.earlier is not None:
@@ -59,17 +62,37 @@ class Joining(Stateful):
         frame = to_frame(message.body)
         if message.input == self.earlier:
             return self._prepare_earlier(message.seq, frame)
-        return self.prepare_rows(message.input, frame)
+        self._found = None
+        rows = self.prepare_rows(message.input, frame)
+        return rows, self._found
 
     def apply(self, message: Message, prepared: Any) -> None:
         if message.input == self.earlier:
             self._apply_earlier(prepared)
-        else:
-            self.apply_rows(message.input, prepared)
+            return
+        rows, found = prepared
+        self.apply_rows(message.input, rows)
+        if found is not None:
+            self._count(message.input, found)
 
     def input_complete(self, name: str) -> None:
         if name == self.earlier:
             self.db.execute("DELETE FROM known WHERE NOT wanted")
+
+    def matches(self, name: str) -> Matches | None:
+        """Counted in the transactions that take the rows, so each of them counts once."""
+        if self.earlier is None or name == self.earlier or name not in self.place.dataset.source:
+            return None
+        row = self.db.execute("SELECT value FROM meta WHERE key = ?", (f"joined {name}",))
+        found = row.fetchone()
+        return Matches(*json.loads(found[0])) if found else Matches(0, 0)
+
+    def _count(self, name: str, found: Matches) -> None:
+        before = self.matches(name)
+        if before is not None:
+            after = json.dumps([before.rows + found.rows, before.matched + found.matched])
+            sql = "INSERT OR REPLACE INTO meta VALUES (?, ?)"
+            self.db.execute(sql, (f"joined {name}", after))
 
     @abstractmethod
     def prepare_rows(self, name: str, frame: pl.DataFrame) -> Any:
@@ -85,7 +108,9 @@ class Joining(Stateful):
             return frame
         known = self.known()
         found = pl.Series([value in known for value in frame.get_column(key)], dtype=pl.Boolean)
-        return frame.filter(found)
+        matching = frame.filter(found)
+        self._found = Matches(frame.height, matching.height)
+        return matching
 
     def known(self) -> Mapping[str, list[Any]]:
         """What is kept for each wanted key. It does not change once the source is complete."""

@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 
-from booksan.supervisor.election.timing import Timing
+from booksan.membership.member import Timing
 from tests.simulation.election.promises import PromiseBroken
 from tests.simulation.election.world import World, run_seeds
 

@@ -5,17 +5,20 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from booksan.supervisor.election.actions import (
+from booksan.membership.machine import Election
+from booksan.membership.member import Timing
+from booksan.membership.messages import (
     Action,
     BecomeLeader,
+    DatagramKind,
+    Guard,
+    Message,
     PersistTerm,
     Send,
+    Stamp,
     StepDown,
+    Term,
 )
-from booksan.supervisor.election.guard import Guard, Stamp
-from booksan.supervisor.election.machine import Election
-from booksan.supervisor.election.messages import Kind, Message, Term
-from booksan.supervisor.election.timing import Timing
 from tests.simulation.election.host import Host
 from tests.simulation.election.network import Network
 from tests.simulation.election.promises import Promises, require
@@ -161,7 +164,7 @@ class Cluster:
     # Datagrams.
 
     def _send(self, host: Host, to: int, message: Message) -> None:
-        if message.kind is Kind.AGREED and message.term.host != host.number:
+        if message.kind is DatagramKind.AGREED and message.term.host != host.number:
             self._require(not host.leads, f"host {host.number} agrees and still leads")
         if message.term > host.term:
             self._require(False, f"host {host.number} tells a term not on disk")
@@ -177,9 +180,9 @@ class Cluster:
 
     def _record(self, host: Host, receiver: Host, message: Message, stamp: Stamp) -> None:
         """Somebody listens: a claim is answered by the agreements of earlier ones."""
-        if message.kind is Kind.AGREED:
+        if message.kind is DatagramKind.AGREED:
             self._recorded.setdefault((host.number, receiver.number), []).append((message, stamp))
-        elif message.kind is Kind.COORDINATOR:
+        elif message.kind is DatagramKind.COORDINATOR:
             for recorded in self._recorded.get((receiver.number, host.number), [])[-3:]:
                 self._at(self.now + 0.001, self._deliver, host, *recorded, self.now)
 

@@ -1,8 +1,7 @@
 """One host of the simulation: what survives a crash, and what does not."""
 
-from booksan.supervisor.election.guard import Guard, Stamp
-from booksan.supervisor.election.machine import Election
-from booksan.supervisor.election.messages import NO_TERM, Message, Term
+from booksan.membership.machine import Election
+from booksan.membership.messages import NO_TERM, Guard, Message, Stamp, Term
 
 
 class Host:

@@ -5,14 +5,9 @@ Those in MUTATIONS by the simulation; the others, which need a rare coincidence,
 
 from typing import Any
 
-from booksan.supervisor.election.actions import Action, PersistTerm
-from booksan.supervisor.election.claim import Claim
-from booksan.supervisor.election.contacts import Contacts
-from booksan.supervisor.election.guard import Guard, Stamp
-from booksan.supervisor.election.machine import Election
-from booksan.supervisor.election.messages import Message, Term
-from booksan.supervisor.election.roles import Role
-from booksan.supervisor.election.timing import Timing
+from booksan.membership.machine import Election
+from booksan.membership.member import Claim, Contacts, Role, Timing
+from booksan.membership.messages import Action, Guard, Message, PersistTerm, Stamp, Term
 
 #: What World takes instead of the real thing.
 MUTATIONS: dict[str, dict[str, Any]] = {}

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from booksan.supervisor.election.actions import BecomeLeader, HostSuspected, StepDown
-from booksan.supervisor.election.shell import ElectionShell, Event, clock
+from booksan.membership.messages import BecomeLeader, HostSuspected, StepDown
+from booksan.membership.socket import ElectionShell, Event, clock
 
 
 class Program:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from itertools import combinations
 
-from booksan.supervisor.election.timing import Timing
+from booksan.membership.member import Timing
 from tests.simulation.election.host import Host
 from tests.simulation.election.network import Network
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from booksan.supervisor.election.timing import Timing
+from booksan.membership.member import Timing
 from tests.simulation.election.mutations import MUTATIONS
 from tests.simulation.election.promises import PromiseBroken
 from tests.simulation.election.world import World, run_seeds

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Iterable
 from typing import Any
 
-from booksan.supervisor.election.timing import Timing
+from booksan.membership.member import Timing
 from tests.simulation.election.cluster import Cluster, Link
 from tests.simulation.election.host import Host
 from tests.simulation.election.promises import PromiseBroken

@@ -1,0 +1,175 @@
+"""Rows that are passed on: those that pass a test, the best, those above a percentile."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from booksan.messages import Message, to_frame
+from booksan.spec import HOME
+from booksan.stages.columns import Table
+from booksan.stages.graph import Keyed, Params
+from booksan.stages.kinds import ColumnType
+from booksan.stages.operator import Matches, Piece, Stateful, Stateless
+from booksan.stages.operators.joining import Joining
+
+# Rows of a source that pass go straight on.
+
+Select = Callable[[pl.DataFrame, Params], pl.DataFrame]
+
+
+class Filter(Stateless):
+    """The rows that the function makes of a batch's rows are the answer's."""
+
+    def __init__(self, select: Select) -> None:
+        self._select = select
+
+    def transform(self, message: Message) -> Mapping[str, Keyed]:
+        return {HOME: Keyed(self._select(to_frame(message.body), self.params))}
+
+
+# The best: of all rows, with their ranks, or of the rows of each key.
+
+
+class Collecting(Stateful):
+    """Keeps rows in a table."""
+
+    def __init__(self, columns: Mapping[str, ColumnType]) -> None:
+        self.table = Table("rows", columns)
+
+    def create(self) -> None:
+        self.table.create(self.db)
+        super().create()
+
+    def prepare(self, message: Message) -> list[tuple[Any, ...]]:
+        return self.table.prepared(to_frame(message.body))
+
+    def apply(self, message: Message, prepared: list[tuple[Any, ...]]) -> None:
+        self.table.insert(self.db, prepared)
+
+
+def piece_of_table(
+    operator: Stateful, table: Table, cursor: str | None, where: str = "TRUE"
+) -> Piece:
+    """The rows of a table that were put in after the cursor's, for the answer."""
+    limit = operator.place.piece_rows
+    rows = operator.db.execute(
+        f'SELECT rowid, {table.selected} FROM "{table.name}" WHERE rowid > ? AND {where} '
+        "ORDER BY rowid LIMIT ?",
+        (int(cursor or 0), limit),
+    ).fetchall()
+    last = str(rows[-1][0]) if len(rows) == limit else None
+    return Piece({HOME: Keyed(table.frame([row[1:] for row in rows]))}, last)
+
+
+class Top(Collecting):
+    """The first rows in an order (`-` before a column: descending), with their `rank`.
+
+    `number` is the parameter that says how many.
+    """
+
+    def __init__(
+        self, number: str, columns: Mapping[str, ColumnType], order: Sequence[str]
+    ) -> None:
+        super().__init__(columns)
+        self._number = number
+        self._order = tuple(order)
+
+    def final(self, cursor: str | None) -> Piece:
+        # Ranks are numbers, so the cursor of a long list is one too.
+        done = int(cursor or 0)
+        limit = min(self.place.piece_rows, int(self.params[self._number]) - done)
+        rows = self.db.execute(
+            f"SELECT {self.table.selected} FROM rows ORDER BY {self.table.order(self._order)} "
+            "LIMIT ? OFFSET ?",
+            (limit, done),
+        ).fetchall()
+        ranks = pl.Series("rank", range(done + 1, done + len(rows) + 1), dtype=pl.Int64)
+        frame = self.table.frame(rows).insert_column(0, ranks)
+        full = len(rows) == self.place.piece_rows
+        return Piece({HOME: Keyed(frame)}, str(done + len(rows)) if full else None)
+
+
+class Leaders(Collecting):
+    """Of the rows of each key the first in an order; no more of them are ever kept."""
+
+    def __init__(
+        self, number: str, key: str, columns: Mapping[str, ColumnType], order: Sequence[str]
+    ) -> None:
+        super().__init__(columns)
+        self.schema = f'CREATE INDEX by_key ON rows ("{key}")'
+        self._number = number
+        self._key = key
+        self._place = list(columns).index(key)
+        self._order = tuple(order)
+
+    def apply(self, message: Message, prepared: list[tuple[Any, ...]]) -> None:
+        super().apply(message, prepared)
+        order = self.table.order(self._order)
+        self.db.executemany(
+            f"""DELETE FROM rows WHERE rowid IN (
+                    SELECT rowid FROM rows WHERE "{self._key}" = ?
+                    ORDER BY {order} LIMIT -1 OFFSET ?)""",
+            [(key, self.params[self._number]) for key in {row[self._place] for row in prepared}],
+        )
+
+    def final(self, cursor: str | None) -> Piece:
+        return piece_of_table(self, self.table, cursor)
+
+
+# Rows that pass a test for which something must be looked up in an earlier source.
+
+#: From rows and what is kept for each key of the earlier source to the rows of the answer.
+Choose = Callable[[pl.DataFrame, Mapping[str, list[Any]], Params], pl.DataFrame]
+
+
+class JoinFilter(Joining):
+    def __init__(
+        self,
+        choose: Choose,
+        columns: Mapping[str, ColumnType],
+        *,
+        earlier: str,
+        keep: Sequence[str] = (),
+    ) -> None:
+        super().__init__(earlier, keep)
+        self._choose = choose
+        self._table = Table("rows", columns)
+
+    def create(self) -> None:
+        super().create()
+        self._table.create(self.db)
+
+    def prepare_rows(self, name: str, frame: pl.DataFrame) -> list[tuple[Any, ...]]:
+        return self._table.prepared(self._choose(frame, self.known(), self.params))
+
+    def apply_rows(self, name: str, prepared: list[tuple[Any, ...]]) -> None:
+        self._table.insert(self.db, prepared)
+
+    def matches(self, name: str) -> Matches | None:
+        """Only `choose` knows what it found."""
+        return None
+
+    def final(self, cursor: str | None) -> Piece:
+        return piece_of_table(self, self._table, cursor)
+
+
+# What is at or above a percentile of all values.
+
+
+class Percentile(Collecting):
+    """Keeps one row for each key; `of` is the column, `percent` the parameter."""
+
+    def __init__(self, percent: str, columns: Mapping[str, ColumnType], of: str) -> None:
+        super().__init__(columns)
+        self._percent = percent
+        self._of = of
+
+    def final(self, cursor: str | None) -> Piece:
+        return piece_of_table(self, self.table, cursor, f'"{self._of}" >= {self._cut()!r}')
+
+    def _cut(self) -> float:
+        import numpy as np
+
+        values = [row[0] for row in self.db.execute(f'SELECT "{self._of}" FROM rows')]
+        return float(np.percentile(values, float(self.params[self._percent]))) if values else 0.0

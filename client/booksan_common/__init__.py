@@ -1,0 +1,1 @@
+"""What the client and the servers both need, without heavy dependencies."""
