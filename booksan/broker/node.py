@@ -35,6 +35,7 @@ from booksan.broker.files import (
 )
 from booksan.errors import BooksanError, UsageError
 from booksan.transport.spool_consumer import try_lock
+from booksan_common.backoff import Backoff
 from booksan_common.commands import heed
 
 # Processes of a node whose keeper is gone.
@@ -316,7 +317,7 @@ class Keeper:
     def __init__(self, directory: Path, port: int = 0) -> None:
         self._broker = Broker(directory, port)
         self._restarts = 0
-        self._pause = PAUSES[0]
+        self._pauses = Backoff(*PAUSES)
 
     def run(self) -> None:
         """Until SIGTERM, SIGINT or SIGHUP; an error if the node does not even start once."""
@@ -340,14 +341,13 @@ class Keeper:
         self._broker.wait()
         log.warning("the broker in %s died", self._broker.directory)
         if time.monotonic() - began > HEALTHY_SECONDS:
-            self._pause = PAUSES[0]
+            self._pauses.reset()
 
     def _bring_back(self) -> None:
         while True:
             self._restarts += 1
             self._tell(ready=False)
-            time.sleep(self._pause)
-            self._pause = min(self._pause * 2, PAUSES[1])
+            time.sleep(next(self._pauses))
             try:
                 self._broker.start()
                 return

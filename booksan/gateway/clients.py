@@ -19,6 +19,7 @@ from booksan.gateway.homes import Homes, Snapshot
 from booksan.gateway.uploads import Gateway, Queues
 from booksan.spec import CLIENT_ID, Spec
 from booksan.stages.graph import Dataset, Param, Source
+from booksan_common.backoff import Backoff
 from booksan_common.cutter import Header, check_columns, read_header
 from booksan_common.errors import InputError
 from booksan_common.params import ParamValue
@@ -173,8 +174,8 @@ T = TypeVar("T")
 
 #: Seconds that a home gets to take a client in, or to let it go.
 HOME_SECONDS = 15.0
-#: Seconds between two looks at it: the first, and the longest.
-LOOKS = (0.01, 0.2)
+#: Seconds between two looks at it: the first, the longest, and how they grow.
+LOOKS = (0.01, 0.2, 1.5)
 #: Threads that publish control messages, so that uploads cannot keep them waiting.
 CONTROL_THREADS = 4
 
@@ -268,23 +269,21 @@ class Clients:
             )
 
     async def _wait_until_there(self, spec: Spec, shard: int) -> Snapshot:
-        pause, longest = LOOKS
+        pauses = Backoff(*LOOKS)
         deadline = time.monotonic() + HOME_SECONDS
         while (snapshot := await self._find(spec, shard)) is None:
             if time.monotonic() > deadline:
                 raise _slow(spec.client)
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, longest)
+            await asyncio.sleep(next(pauses))
         return snapshot
 
     async def _wait_until_gone(self, client: str, shard: int) -> str:
-        pause, longest = LOOKS
+        pauses = Backoff(*LOOKS)
         deadline = time.monotonic() + HOME_SECONDS
         while (how := await self._homes.how_gone(client, shard)) is None:
             if time.monotonic() > deadline:
                 raise _slow(client)
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, longest)
+            await asyncio.sleep(next(pauses))
         return how
 
 

@@ -15,9 +15,11 @@ from booksan.gateway.homes import Homes, Snapshot
 from booksan.home.view import HomeStatus
 from booksan.spec import Spec
 from booksan.stages.operators.joining import Joining
+from booksan_common.backoff import Backoff
 
-#: Seconds between two looks at a home, for one that waits: the first, and the longest.
-LOOKS = (0.02, 0.2)
+#: Seconds between two looks at a home, for one that waits: the first, the longest, and how they
+#: grow.
+LOOKS = (0.02, 0.2, 1.5)
 MAX_WAIT = 30.0
 
 
@@ -116,7 +118,7 @@ class Watcher:
         self, seen: str | None, seconds: float, still_wanted: Callable[[], Awaitable[bool]]
     ) -> tuple[Snapshot, dict[str, Any]]:
         """As soon as the version is not the one seen, or when the seconds are over."""
-        pause, longest = LOOKS
+        pauses = Backoff(*LOOKS)
         deadline = time.monotonic() + seconds
         while True:
             snapshot = await self.snapshot()
@@ -126,8 +128,7 @@ class Watcher:
                 return snapshot, status
             if not await still_wanted():
                 return snapshot, status
-            await asyncio.sleep(min(pause, left))
-            pause = min(pause * 1.5, longest)
+            await asyncio.sleep(min(next(pauses), left))
 
     async def snapshot(self) -> Snapshot:
         return await self._homes.snapshot(self._client, self._shard)

@@ -47,6 +47,7 @@ from booksan.stages.dataset_errors import DataSetError, in_words
 from booksan.tickets import check_permit, open_ticket
 from booksan.transport import check_address, open_transport, queues_address
 from booksan.transport.base import Depth, Outgoing, Transport
+from booksan_common.backoff import Backoff
 
 log = logging.getLogger("booksan.gateway")
 
@@ -225,8 +226,8 @@ PARSERS = 4
 HEAVY = 1_000_000
 #: Heavy bodies that are held at once: one in work, and those that wait for it.
 HEAVY_BODIES = 3
-#: Seconds between two looks at full queues: the first, and the longest.
-LOOKS = (0.01, 0.25)
+#: Seconds between two looks at full queues: the first, the longest, and how they grow.
+LOOKS = (0.01, 0.25, 1.5)
 #: Seconds for which full queues are taken to be full still.
 FULL_SECONDS = 0.1
 
@@ -383,13 +384,12 @@ class Batches:
         return found["ticket"], found["permits"]
 
     async def _wait_for_room(self, spec: Spec, source: str) -> None:
-        pause, longest = LOOKS
+        pauses = Backoff(*LOOKS)
         deadline = time.monotonic() + self._config.room_seconds
         while not await self._has_room(spec, source):
             if time.monotonic() >= deadline or self._stopping.is_set():
                 raise Problem(503, "queues_full", "the queues are full; send it again later")
-            await asyncio.sleep(pause)
-            pause = min(pause * 1.5, longest)
+            await asyncio.sleep(next(pauses))
 
     async def _has_room(self, spec: Spec, source: str) -> bool:
         queues = tuple(reading_queues(spec, source))

@@ -11,6 +11,7 @@ from pathlib import Path
 from booksan.errors import BooksanError, UsageError
 from booksan.host.status import write_json
 from booksan.shards import ShardId
+from booksan_common.backoff import Backoff
 
 # When a dead worker starts again, and when the supervisor gives up. Time in, decision out.
 
@@ -47,7 +48,7 @@ class RestartHistory:
 
     def __init__(self, policy: RestartPolicy) -> None:
         self._policy = policy
-        self._spacing = policy.first_delay
+        self._spacings = Backoff(policy.first_delay, policy.max_delay, policy.factor)
         self._failures: deque[float] = deque()
 
     def died(self, started: float, now: float, *, killed: bool) -> float | None:
@@ -57,13 +58,11 @@ class RestartHistory:
         """
         policy = self._policy
         if now - started >= policy.healthy_after:
-            self._spacing = policy.first_delay
+            self._spacings.reset()
             return now + policy.first_delay
         if not killed and self._too_many_failures(now):
             return None
-        due = max(now + policy.first_delay, started + self._spacing)
-        self._spacing = min(self._spacing * policy.factor, policy.max_delay)
-        return due
+        return max(now + policy.first_delay, started + next(self._spacings))
 
     def _too_many_failures(self, now: float) -> bool:
         self._failures.append(now)

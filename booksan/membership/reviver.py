@@ -19,6 +19,7 @@ from typing import Protocol
 from booksan.host.config import ElectionConfig, Revival
 from booksan.host.logs import LOGS, SUPERVISOR_LOG, log, tell
 from booksan.host.status import EXIT_AT_WORK, write_json
+from booksan_common.backoff import Backoff
 
 #: Said to a revival: only a container that was killed is started, and none is killed.
 IF_KILLED = "if-killed"
@@ -56,25 +57,26 @@ class Patience:
     """When a host may be revived next."""
 
     due: float = 0.0
-    pause: float = COOLDOWN[0]
+    pauses: Backoff = field(default_factory=lambda: Backoff(*COOLDOWN))
     #: Since when it answers again.
     back: float | None = None
 
     def spend(self, now: float) -> bool:
         if now < self.due:
             return False
-        self.due = now + self.pause
-        self.pause = min(self.pause * 2, COOLDOWN[1])
+        self.due = now + next(self.pauses)
         return True
 
     def leave(self, now: float) -> None:
         """It was not dead at all. Should it die now, that is a first death."""
-        self.due, self.pause = now + COOLDOWN[0], COOLDOWN[0]
+        self.pauses.reset()
+        self.due = now + self.pauses.coming
 
     def missed(self, now: float) -> None:
         """It does not answer any more. Only some time of health makes this a first death."""
         if self.back is not None and now - self.back >= HEALTHY_SECONDS:
-            self.due, self.pause = 0.0, COOLDOWN[0]
+            self.pauses.reset()
+            self.due = 0.0
         self.back = None
 
 
@@ -100,7 +102,10 @@ class RevivalMemory:
         first, longest = COOLDOWN
         return {
             # A clock that was put back must not make anybody wait for longer than ever.
-            host: Patience(now + min(due - wall, pause), min(max(pause, first), longest))
+            host: Patience(
+                now + min(due - wall, pause),
+                Backoff(first, longest, coming=min(max(pause, first), longest)),
+            )
             for host, (due, pause) in kept.items()
             if wall - due < longest
         }
@@ -108,7 +113,8 @@ class RevivalMemory:
     def write(self, patience: Mapping[str, Patience]) -> None:
         ahead = time.time() - time.monotonic()
         kept = {
-            host: {"due": one.due + ahead, "pause": one.pause} for host, one in patience.items()
+            host: {"due": one.due + ahead, "pause": one.pauses.coming}
+            for host, one in patience.items()
         }
         try:
             # The loop must not wait for the disk.

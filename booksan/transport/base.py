@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from booksan.errors import TransportError
+from booksan_common.backoff import Backoff
 
 #: A first character other than a dot keeps `.`, `..` and hidden names out; 200 characters leave
 #: room for prefixes within the 255 bytes that file systems and brokers allow.
@@ -26,9 +27,8 @@ QUEUE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,199}")
 HOLD = 64
 
 #: Seconds between two looks at full queues: short at first, because a worker may be about to
-#: acknowledge a group, longer later, because a look at a long queue is not free.
-FIRST_LOOK = 0.005
-LONGEST_LOOK = 0.25
+#: acknowledge a group, longer later, because a look at a long queue is not free; how they grow.
+LOOKS = (0.005, 0.25, 1.5)
 
 
 class Outgoing(NamedTuple):
@@ -115,13 +115,12 @@ class Transport(ABC):
     def wait_for_room(self, queues: Collection[str], limit: Depth, timeout: float) -> bool:
         """True as soon as every queue is below both limits, False if that takes too long."""
         deadline = time.monotonic() + timeout
-        delay = FIRST_LOOK
+        pauses = Backoff(*LOOKS)
         while not all(_has_room(self.depth(queue), limit) for queue in queues):
             left = deadline - time.monotonic()
             if left <= 0:
                 return False
-            time.sleep(min(delay, left))
-            delay = min(delay * 1.5, LONGEST_LOOK)
+            time.sleep(min(next(pauses), left))
         return True
 
     def __enter__(self) -> Self:

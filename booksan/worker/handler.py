@@ -30,6 +30,7 @@ from booksan.worker.cleanup import Cleanup
 from booksan.worker.failures import Failures, is_environment
 from booksan.worker.session import Publisher, Session
 from booksan.worker.shard import Shard
+from booksan_common.backoff import Backoff
 
 log = logging.getLogger("booksan.worker")
 
@@ -353,17 +354,17 @@ class Pauses:
     def __init__(self, first: float, steady: Callable[[], float]) -> None:
         self._first = first
         self._steady = steady
-        #: When each may be done again, and how long the pause after that will be.
-        self._next: dict[str, dict[str, tuple[float, float]]] = {}
+        #: When each may be done again, and the pauses after that.
+        self._next: dict[str, dict[str, tuple[float, Backoff]]] = {}
 
     def over(self, client: str, what: str = "") -> bool:
         """May it be done now? Then the next pause begins."""
         now = self._steady()
         of_client = self._next.setdefault(client, {})
-        due, pause = of_client.get(what, (now, self._first))
+        due, pauses = of_client.get(what) or (now, Backoff(self._first, LONGEST_PAUSE))
         if now < due:
             return False
-        of_client[what] = (now + pause, min(pause * 2, LONGEST_PAUSE))
+        of_client[what] = (now + next(pauses), pauses)
         return True
 
     def forget(self, client: str) -> None:

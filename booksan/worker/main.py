@@ -22,6 +22,7 @@ from booksan.transport import open_transport, queues_address
 from booksan.worker.failures import is_environment
 from booksan.worker.loop import Worker
 from booksan.worker.shard import Settings, Shard, crash_points
+from booksan_common.backoff import Backoff
 
 log = logging.getLogger("booksan.worker")
 
@@ -63,7 +64,7 @@ class WorkerProcess:
             self.worker.consumer.wake()
 
     def run(self) -> None:
-        pause, longest = PAUSES
+        pauses = Backoff(*PAUSES)
         first = True
         while not self.stopping:
             try:
@@ -73,8 +74,7 @@ class WorkerProcess:
                     raise
                 self._tell(error)
                 beat()
-                time.sleep(pause)
-                pause = min(pause * 2, longest)
+                time.sleep(next(pauses))
             first = False
 
     def _tell(self, error: Exception) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from booksan_client.wire import Broken, Reply, Request, Sink, Wire
+from booksan_common.backoff import Backoff
 from booksan_common.errors import (
     BooksanError,
     Interrupted,
@@ -36,7 +37,7 @@ class Choice(NamedTuple):
 
 @dataclass
 class _Health:
-    failures: int = 0
+    pauses: Backoff
     #: On the monotonic clock.
     not_before: float = 0.0
 
@@ -93,12 +94,16 @@ class Servers:
             if health.not_before > self._clock():
                 # Several requests that were on their way together are one failure.
                 return
-            health.failures += 1
-            pause = min(self._most_pause, self._first_pause * 2.0 ** min(health.failures - 1, 20))
-            health.not_before = self._clock() + pause * (0.5 + self._chance() / 2)
+            health.not_before = self._clock() + _varied(next(health.pauses), self._chance)
 
     def _of(self, server: str) -> _Health:
-        return self._health.setdefault(server, _Health())
+        fresh = Backoff(self._first_pause, self._most_pause)
+        return self._health.setdefault(server, _Health(fresh))
+
+
+def _varied(pause: float, chance: Callable[[], float] = random.random) -> float:
+    """Clients that failed together do not come back together."""
+    return pause * (0.5 + chance() / 2)
 
 
 # Requests that are repeated until a server answers them, with growing pauses.
@@ -160,19 +165,18 @@ class Trouble:
 class _Tries:
     """What became of one request so far."""
 
+    pauses: Backoff
     started: float
     #: Since when the answer is the same.
     same_since: float
     number: int = 0
+    #: Seconds after the last one.
+    pause: float = 0.0
     last: str | None = None
     cause: str = ""
     status: int = 0
     #: The last server that was tried is not there at all.
     away: bool = False
-
-    def pause(self, most: float) -> float:
-        longest = min(most, _FIRST_PAUSE * 2.0 ** min(self.number - 1, 20))
-        return longest * (0.5 + random.random() / 2)
 
 
 class Caller:
@@ -234,8 +238,8 @@ class Caller:
             request.body,
             request.timeout,
         )
-        now = time.monotonic()
-        tries = _Tries(now, now)
+        now, most = time.monotonic(), self.limits.most_pause
+        tries = _Tries(Backoff(min(_FIRST_PAUSE, most), most), now, now)
         while True:
             reply = self._try(full, sink, tries)
             if reply is not None:
@@ -254,6 +258,7 @@ class Caller:
         self._check_stopped()
         tries.last = server
         tries.number += 1
+        tries.pause = next(tries.pauses)
         try:
             reply = self._wire.send(server, request, sink)
         except Broken as error:
@@ -282,12 +287,11 @@ class Caller:
             self.servers.failed(server)
         else:
             self.servers.worked(server)
-        pause = tries.pause(self.limits.most_pause)
         others = [url for url in self.servers.urls if url != server]
         if others and tries.number % (len(others) + 1):
             # Another server may do at once what this one cannot.
             return
-        self._wait(max(pause, _retry_after(reply)))
+        self._wait(max(_varied(tries.pause), _retry_after(reply)))
 
     def _check_patience(self, tries: _Tries) -> None:
         now = time.monotonic()

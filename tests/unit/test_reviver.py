@@ -42,7 +42,7 @@ def test_a_host_that_lived_for_a_while_is_revived_at_once_however_often_it_died_
         patience.back = now + 1.0
         now += 1.0 + HEALTHY_SECONDS
         patience.missed(now)
-    assert patience.pause == FIRST
+    assert patience.pauses.coming == FIRST
 
 
 def test_a_host_that_dies_as_soon_as_it_is_back_has_to_wait() -> None:
@@ -52,7 +52,7 @@ def test_a_host_that_dies_as_soon_as_it_is_back_has_to_wait() -> None:
     patience.missed(101.0 + HEALTHY_SECONDS - 1)
     assert not patience.spend(101.0 + HEALTHY_SECONDS - 1)
     assert patience.spend(100.0 + FIRST)
-    assert patience.pause == LONGEST
+    assert patience.pauses.coming == LONGEST
 
 
 class Clock:
