@@ -1,6 +1,5 @@
 """One line of the report."""
 
-import http.client
 import os
 import platform
 import re
@@ -34,7 +33,7 @@ from booksan.tickets import SECRET_FILE, load_keys
 from booksan.topology.model import Address, HostPlan, Member, all_hosts
 from booksan.topology.parse import load_topology
 from booksan.transport import masked, open_transport
-from booksan_client.wire import AUTHORITY
+from booksan_client.wire import AUTHORITY, Broken
 from booksan_common.commands import print_json
 from booksan_common.files import state_home
 from booksan_common.terminal import PatientConsole
@@ -220,11 +219,12 @@ def check_hosts(hosts: Iterable[HostPlan]) -> Iterator[Finding]:
     for host in hosts:
         try:
             answer = ask_health(host.url)
-        except ssl.SSLCertVerificationError as error:
-            advice = f"name the authority that signed it by {AUTHORITY}"
-            yield fail(f"host {host.name}", f"its certificate is refused: {error}", advice)
-        except (OSError, http.client.HTTPException, ValueError):
-            yield from _ports(host)
+        except (Broken, ValueError) as error:
+            if isinstance(error.__cause__, ssl.SSLCertVerificationError):
+                advice = f"name the authority that signed it by {AUTHORITY}"
+                yield fail(f"host {host.name}", f"its certificate is refused: {error}", advice)
+            else:
+                yield from _ports(host)
         else:
             yield from _running(host, answer) if answer.host == host.name else _ports(host)
 

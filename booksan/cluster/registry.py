@@ -5,11 +5,11 @@ files; their supervisors notice it. It keeps its number and its ports, so that w
 finds it again. Everything here happens under one lock.
 """
 
-import http.client
 import json
 import socket
 import ssl
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -34,7 +34,7 @@ from booksan.topology.model import (
     as_it_runs,
     stages_of,
 )
-from booksan_client.wire import AUTHORITY, connection_to
+from booksan_client.wire import AUTHORITY, Broken, Request, Wire
 from booksan_common.errors import BooksanError
 from booksan_common.files import write_atomically
 
@@ -276,17 +276,10 @@ class Health(NamedTuple):
 
 
 def ask_health(url: str) -> Health:
-    """Raises an OSError, an HTTPException or a ValueError if no gateway answers."""
-    try:
-        connection = connection_to(url, _ASK_SECONDS)
-    except BooksanError as error:
-        raise UsageError(str(error)) from None
-    try:
-        connection.request("GET", "/v1/health")
-        answer = connection.getresponse()
-        found = json.loads(answer.read(65536))
-    finally:
-        connection.close()
+    """Raises Broken or a ValueError if no gateway answers."""
+    with closing(Wire()) as wire:
+        answer = wire.send(url, Request("GET", "/v1/health", timeout=_ASK_SECONDS))
+    found = json.loads(answer.body)
     if not isinstance(found, dict) or "host" not in found or "status" not in found:
         raise ValueError("it does not speak like a gateway")
     return Health(str(found["host"]), str(found["status"]), answer.headers.get("Date"))
@@ -296,14 +289,14 @@ def ask_gateway(url: str, name: str) -> str | None:
     """Why the gateway of a host does not serve; None if it does."""
     try:
         found = ask_health(url)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        return f"its gateway {url} does not answer: {error}{_advice(error)}"
+    except (Broken, ValueError) as error:
+        return f"its gateway {url} does not answer: {error.__cause__ or error}{_advice(error)}"
     if found.host != name:
         return f"{url} is answered by something else than its gateway"
     return None if found.is_good else f"its gateway {url} says: {found.status}"
 
 
 def _advice(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
+    if isinstance(error.__cause__, ssl.SSLCertVerificationError):
         return f"; name the authority that signed its certificate by {AUTHORITY}"
     return ""

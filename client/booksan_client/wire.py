@@ -1,4 +1,4 @@
-"""HTTP/1.1 over connections that are kept: one for each thread and server."""
+"""HTTP to servers: urllib3's connections, with bounds and words of our own."""
 
 import http.client
 import os
@@ -6,10 +6,15 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+from weakref import WeakSet
+
+from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPResponse, connection_from_url
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import HTTPError
 
 from booksan_common.errors import UsageError
 
@@ -19,25 +24,26 @@ CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 90.0
 #: Bytes of a whole answer in memory: pages and reports are far smaller.
 MAX_ANSWER = 64 * 1024 * 1024
+#: Connections to a server that are kept: more than there are threads that ask at once.
+KEPT = 16
 
 _PIECE = 256 * 1024
 
 #: A file with the certificate of an authority that servers' certificates are checked with.
 AUTHORITY = "BOOKSAN_TLS_CA"
 
-#: What goes wrong between two machines, and says nothing of the request itself.
-NETWORK_ERRORS = (OSError, http.client.HTTPException)
-
 
 class Broken(Exception):
     """The request got no whole answer; it may or may not have been carried out."""
 
-    def __init__(self, message: str, *, closed: bool = False, away: bool = False) -> None:
+    def __init__(self, message: str, *, away: bool = False) -> None:
         super().__init__(message)
         #: Nothing could be reached at the server's address.
         self.away = away
-        #: The other side closed the connection without a word.
-        self.closed = closed
+
+
+class _Idle(Broken):
+    """A connection that had been kept was closed without a word."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,7 @@ class Request:
 
 class Reply(NamedTuple):
     status: int
+    #: Whatever the case of their names.
     headers: Mapping[str, str]
     body: bytes
 
@@ -80,159 +87,131 @@ def check_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def connection_to(server: str, timeout: float) -> http.client.HTTPConnection:
-    """Not connected yet; to an https:// address with TLS."""
-    parts = urlsplit(server)
-    assert parts.hostname is not None
-    if parts.scheme != "https":
-        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout)
-    return http.client.HTTPSConnection(
-        parts.hostname, parts.port, timeout=timeout, context=_authorities()
-    )
+class _Connection(HTTPConnection):
+    """Shows its sockets to the wire, and knows whether it has served before."""
+
+    def __init__(self, *words: Any, show: Callable[[socket.socket], None], **more: Any) -> None:
+        super().__init__(*words, **more)
+        self._show = show
+        self._served = False
+
+    def connect(self) -> None:
+        """Reaching a server takes no longer than it may; what is sent then has more time."""
+        patience = self.timeout or READ_TIMEOUT
+        self.timeout = min(patience, CONNECT_TIMEOUT)
+        self._served = False
+        try:
+            super().connect()
+        except (HTTPError, OSError) as error:
+            away = not isinstance(error, ssl.SSLError)
+            raise Broken(_words(error), away=away) from _root(error)
+        self.timeout = patience
+        self.sock.settimeout(patience)
+        self._show(self.sock)
+
+    def getresponse(self) -> HTTPResponse:
+        try:
+            answer = super().getresponse()
+        except ConnectionError as error:
+            raise (_Idle if self._served else Broken)(_words(error)) from error
+        self._served = True
+        return answer
+
+
+class _TlsConnection(_Connection, HTTPSConnection):
+    """The same with TLS."""
 
 
 class Wire:
-    """Sends requests; any thread may use it, each has its own connections."""
+    """Sends requests; any thread may use it."""
 
     def __init__(self) -> None:
-        self._local = threading.local()
         self._lock = threading.Lock()
-        #: Connections that no request is using now.
-        self._idle: set[http.client.HTTPConnection] = set()
-        self._busy: set[http.client.HTTPConnection] = set()
+        self._pools: dict[str, HTTPConnectionPool] = {}
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._closed = False
 
     def send(self, server: str, request: Request, sink: Callable[[], Sink] | None = None) -> Reply:
         """The server's answer. `sink` is asked for when the answer is good, and gets its body."""
-        kept = self._kept().get(server)
-        if kept is not None:
+        while True:
             try:
-                return self._exchange(server, kept, request, sink)
-            except Broken as error:
-                # A server may close a connection that was idle; that says nothing about it.
-                if not error.closed:
-                    raise
-        return self._exchange(server, self._connect(server), request, sink)
+                return self._exchange(server, request, sink)
+            except _Idle:
+                # That says nothing about the server; no kept connection is tried twice.
+                continue
+            except HTTPError as error:
+                raise Broken(_words(error)) from _root(error)
 
     def close(self) -> None:
         """Ends what is under way in any thread.
 
-        A connection in use is shut, so that the thread that waits on it wakes up and closes it.
+        Sockets are shut, so that a thread that waits on one wakes up and closes it.
         """
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, set()
-            for connection in self._busy:
-                if connection.sock is not None:
-                    with suppress(OSError):
-                        socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
-        for connection in idle:
-            connection.close()
+            for sock in self._sockets:
+                with suppress(OSError):
+                    socket.socket.shutdown(sock, socket.SHUT_RDWR)
+            for pool in self._pools.values():
+                pool.close()
 
-    def _kept(self) -> dict[str, http.client.HTTPConnection]:
-        if not hasattr(self._local, "connections"):
-            self._local.connections = {}
-        connections: dict[str, http.client.HTTPConnection] = self._local.connections
-        return connections
+    def _exchange(self, server: str, request: Request, sink: Callable[[], Sink] | None) -> Reply:
+        answer = self._pool(server).urlopen(
+            request.method,
+            urlsplit(server).path + request.path,
+            request.body,
+            dict(request.headers),
+            retries=False,
+            redirect=False,
+            timeout=request.timeout,
+            preload_content=False,
+            decode_content=False,
+        )
+        with closing(answer):
+            body = _read(answer, sink() if sink and answer.status == 200 else None)
+        return Reply(answer.status, answer.headers, body)
 
-    def _connect(self, server: str) -> http.client.HTTPConnection:
-        connection = connection_to(server, CONNECT_TIMEOUT)
-        try:
-            connection.connect()
-        except NETWORK_ERRORS as error:
-            connection.close()
-            raise Broken(_words(error), away=not isinstance(error, ssl.SSLError)) from error
-        # A connection that was shut must not open itself again.
-        connection.auto_open = 0
-        self._kept()[server] = connection
-        return connection
-
-    def _exchange(
-        self,
-        server: str,
-        connection: http.client.HTTPConnection,
-        request: Request,
-        sink: Callable[[], Sink] | None,
-    ) -> Reply:
+    def _pool(self, server: str) -> HTTPConnectionPool:
         with self._lock:
-            self._idle.discard(connection)
-            self._busy.add(connection)
-            closed = self._closed
-        whole = False
-        try:
-            if closed:
+            if server not in self._pools:
+                tls = urlsplit(server).scheme == "https"
+                more = {"ssl_context": _authorities()} if tls else {}
+                pool = connection_from_url(server, maxsize=KEPT, show=self._watch, **more)
+                pool.ConnectionCls = _TlsConnection if tls else _Connection
+                self._pools[server] = pool
+            return self._pools[server]
+
+    def _watch(self, sock: socket.socket) -> None:
+        """Also the last word on whether it may be used."""
+        with self._lock:
+            if self._closed:
                 raise Broken("the connection was closed")
-            answer = self._ask(server, connection, request)
-            body = _read_into(answer, sink()) if sink and answer.status == 200 else _read(answer)
-            whole = not answer.will_close
-            headers = {name.lower(): value for name, value in answer.getheaders()}
-            return Reply(answer.status, headers, body)
-        finally:
-            self._put_back(server, connection, whole)
-
-    def _put_back(self, server: str, connection: http.client.HTTPConnection, whole: bool) -> None:
-        """Only a connection whose last answer was read to its end can serve again."""
-        with self._lock:
-            self._busy.discard(connection)
-            keep = whole and not self._closed
-            if keep:
-                self._idle.add(connection)
-        if not keep:
-            self._kept().pop(server, None)
-            connection.close()
-
-    def _ask(
-        self, server: str, connection: http.client.HTTPConnection, request: Request
-    ) -> http.client.HTTPResponse:
-        try:
-            if connection.sock is not None:
-                connection.sock.settimeout(request.timeout)
-            path = urlsplit(server).path + request.path
-            try:
-                connection.request(
-                    request.method, path, body=request.body, headers=dict(request.headers)
-                )
-            except (BrokenPipeError, ConnectionResetError):
-                # The server may have answered before it had read everything, and closed then.
-                return connection.getresponse()
-            return connection.getresponse()
-        except NETWORK_ERRORS as error:
-            # RemoteDisconnected is one of these, too.
-            raise Broken(_words(error), closed=isinstance(error, ConnectionError)) from error
+            self._sockets.add(sock)
 
 
-def _read(answer: http.client.HTTPResponse) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while piece := _next_piece(answer):
-        parts.append(piece)
-        size += len(piece)
-        if size > MAX_ANSWER:
+def _read(answer: BaseHTTPResponse, sink: Sink | None) -> bytes:
+    """Into the sink, whose own errors, such as a full disk, are none of the connection's."""
+    body = bytearray()
+    take = sink or body.extend
+    while piece := answer.read(_PIECE):
+        take(piece)
+        if len(body) > MAX_ANSWER:
             raise Broken(f"an answer of more than {MAX_ANSWER} bytes")
-    return b"".join(parts)
+    return bytes(body)
 
 
-def _read_into(answer: http.client.HTTPResponse, sink: Sink) -> bytes:
-    """A sink's own errors, such as a full disk, are none of the connection's."""
-    while piece := _next_piece(answer):
-        sink(piece)
-    return b""
+def _root(error: BaseException) -> BaseException:
+    """What urllib3 has wrapped."""
+    inner = error.__cause__ or error.__context__
+    return _root(inner) if isinstance(error, HTTPError) and inner else error
 
 
-def _next_piece(answer: http.client.HTTPResponse) -> bytes:
-    try:
-        piece = answer.read(_PIECE)
-    except NETWORK_ERRORS as error:
-        raise Broken(_words(error)) from error
-    if not piece and answer.length:
-        # Of a read with a size, http.client tells a cut answer from a whole one only here.
-        raise Broken(f"the answer ended {answer.length} bytes too early")
-    return piece
-
-
-def _words(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
+def _words(error: BaseException) -> str:
+    root = _root(error)
+    if isinstance(root, TimeoutError):
         return "no answer in time"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    return str(error) or type(error).__name__
+    if isinstance(root, http.client.IncompleteRead) and root.expected:
+        return f"the answer ended {root.expected} bytes too early"
+    if isinstance(root, OSError) and root.strerror:
+        return root.strerror
+    return str(root) or type(root).__name__
