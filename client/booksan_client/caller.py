@@ -5,7 +5,8 @@ import random
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from booksan_client.wire import Broken, Reply, Request, Sink, Wire
@@ -57,10 +58,8 @@ class Servers:
     ) -> None:
         """`urls` may be a function, which is asked each time: a server may move."""
         self._find: Callable[[], Sequence[str]] = urls if callable(urls) else lambda: urls
-        self._first_pause = first_pause
-        self._most_pause = most_pause
+        self._pauses = partial(Backoff, first_pause, most_pause, chance=chance)
         self._clock = clock
-        self._chance = chance
         self._lock = threading.Lock()
         self._health: dict[str, _Health] = {}
         self._turn = 0
@@ -73,7 +72,7 @@ class Servers:
         """The next one in turn; `avoid` only if there is no other."""
         urls = self.urls
         if not urls:
-            return Choice(None, self._first_pause)
+            return Choice(None, self._pauses().coming)
         now = self._clock()
         with self._lock:
             ready = [url for url in urls if self._of(url).not_before <= now]
@@ -94,16 +93,10 @@ class Servers:
             if health.not_before > self._clock():
                 # Several requests that were on their way together are one failure.
                 return
-            health.not_before = self._clock() + _varied(next(health.pauses), self._chance)
+            health.not_before = self._clock() + next(health.pauses)
 
     def _of(self, server: str) -> _Health:
-        fresh = Backoff(self._first_pause, self._most_pause)
-        return self._health.setdefault(server, _Health(fresh))
-
-
-def _varied(pause: float, chance: Callable[[], float] = random.random) -> float:
-    """Clients that failed together do not come back together."""
-    return pause * (0.5 + chance() / 2)
+        return self._health.setdefault(server, _Health(self._pauses()))
 
 
 # Requests that are repeated until a server answers them, with growing pauses.
@@ -231,15 +224,10 @@ class Caller:
 
     def call(self, request: Request, sink: Callable[[], Sink] | None = None) -> Reply:
         """The first answer that is neither an error nor worth another try."""
-        full = Request(
-            request.method,
-            request.path,
-            {**self._headers, **request.headers},
-            request.body,
-            request.timeout,
-        )
+        full = replace(request, headers={**self._headers, **request.headers})
         now, most = time.monotonic(), self.limits.most_pause
-        tries = _Tries(Backoff(min(_FIRST_PAUSE, most), most), now, now)
+        pauses = Backoff(min(_FIRST_PAUSE, most), most, chance=random.random)
+        tries = _Tries(pauses, now, now)
         while True:
             reply = self._try(full, sink, tries)
             if reply is not None:
@@ -291,7 +279,7 @@ class Caller:
         if others and tries.number % (len(others) + 1):
             # Another server may do at once what this one cannot.
             return
-        self._wait(max(_varied(tries.pause), _retry_after(reply)))
+        self._wait(max(tries.pause, _retry_after(reply)))
 
     def _check_patience(self, tries: _Tries) -> None:
         now = time.monotonic()

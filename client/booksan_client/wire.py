@@ -1,6 +1,5 @@
 """HTTP to servers: urllib3's connections, with bounds and words of our own."""
 
-import http.client
 import os
 import socket
 import ssl
@@ -14,7 +13,7 @@ from weakref import WeakSet
 
 from urllib3 import BaseHTTPResponse, HTTPConnectionPool, HTTPResponse, connection_from_url
 from urllib3.connection import HTTPConnection, HTTPSConnection
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, IncompleteRead
 
 from booksan_common.errors import UsageError
 
@@ -103,8 +102,7 @@ class _Connection(HTTPConnection):
         try:
             super().connect()
         except (HTTPError, OSError) as error:
-            away = not isinstance(error, ssl.SSLError)
-            raise Broken(_words(error), away=away) from _root(error)
+            raise Broken(_words(error), away=not isinstance(error, ssl.SSLError)) from _root(error)
         self.timeout = patience
         self.sock.settimeout(patience)
         self._show(self.sock)
@@ -210,7 +208,7 @@ def _words(error: BaseException) -> str:
     root = _root(error)
     if isinstance(root, TimeoutError):
         return "no answer in time"
-    if isinstance(root, http.client.IncompleteRead) and root.expected:
+    if isinstance(root, IncompleteRead):
         return f"the answer ended {root.expected} bytes too early"
     if isinstance(root, OSError) and root.strerror:
         return root.strerror

@@ -1,5 +1,6 @@
 """Pauses that grow, so that what does not work is tried ever more rarely."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
@@ -10,7 +11,9 @@ class Backoff:
     first: float
     longest: float
     factor: float = 2.0
-    #: What `next` gives; the first one, unless it is told.
+    #: From 0 to 1; with `random.random`, those that failed together do not come back together.
+    chance: Callable[[], float] = lambda: 1.0
+    #: The next one; the first, unless it is told.
     coming: float = 0.0
 
     def __post_init__(self) -> None:
@@ -19,7 +22,7 @@ class Backoff:
     def __next__(self) -> float:
         pause = self.coming
         self.coming = min(pause * self.factor, self.longest)
-        return pause
+        return pause * (0.5 + self.chance() / 2)
 
     def reset(self) -> None:
         self.coming = self.first

@@ -114,14 +114,14 @@ def test_an_answer_that_does_not_come_is_told_in_words(gateway: FakeGateway, wir
         enough.wait(30)
 
     gateway.fault = hold
-    with pytest.raises(Broken, match="^no answer in time$") as caught:
+    with pytest.raises(Broken, match=r"^no answer in time$") as caught:
         wire.send(gateway.url, Request("GET", "/v1/health", timeout=0.1))
     enough.set()
     assert not caught.value.away
 
 
 def test_a_server_that_is_not_there_is_away_and_said_why(wire: Wire) -> None:
-    with pytest.raises(Broken, match="^Connection refused$") as caught:
+    with pytest.raises(Broken, match=r"^Connection refused$") as caught:
         wire.send("http://127.0.0.1:1", HEALTH)
     assert caught.value.away
     with pytest.raises(Broken, match="label empty or too long"):
@@ -130,7 +130,7 @@ def test_a_server_that_is_not_there_is_away_and_said_why(wire: Wire) -> None:
 
 def test_a_cut_answer_says_how_much_was_lacking(gateway: FakeGateway, wire: Wire) -> None:
     gateway.fault = lambda seen: Answer(200, raw=b"12345", headers={"Content-Length": "12"})
-    with pytest.raises(Broken, match="^the answer ended 7 bytes too early$"):
+    with pytest.raises(Broken, match=r"^the answer ended 7 bytes too early$"):
         wire.send(gateway.url, HEALTH)
 
 
