@@ -107,7 +107,7 @@ class _Connection(HTTPConnection):
         self.sock.settimeout(patience)
         self._show(self.sock)
 
-    def getresponse(self) -> HTTPResponse:
+    def getresponse(self) -> HTTPResponse:  # type: ignore[override] # as urllib3 itself
         try:
             answer = super().getresponse()
         except ConnectionError as error:
