@@ -210,6 +210,7 @@ def save(found: Iterable[Source], path: Path) -> United:
     try:
         with united(found, part) as whole:
             whole.copy(whole.tables)
+        # Not as other files: SQLite writes it, under its name.
         part.rename(path)
     except sqlite3.Error as error:
         raise UsageError(f"{path} cannot be written: {error}") from None

@@ -1,6 +1,5 @@
 """How every command line is read, helped with, interrupted, and ended."""
 
-import errno
 import io
 import json
 import os
@@ -20,7 +19,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from booksan_common.errors import EXIT_CODES, BooksanError, Interrupted, NoSpace, UsageError
-from booksan_common.files import existing, state_home, write_private
+from booksan_common.files import NO_ROOM, existing, state_home, write_private
 from booksan_common.names import nearest
 from booksan_common.terminal import PatientConsole, mute, shown
 
@@ -96,7 +95,7 @@ def stop_flag() -> Callable[[], bool]:
 
 
 def os_error(error: OSError, places: Sequence[Path]) -> tuple[str, int]:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in NO_ROOM:
         return (
             f"no space left where {_fullest(places)} is; make room, then the same command goes on "
             "where it was",
