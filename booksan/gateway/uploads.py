@@ -28,7 +28,7 @@ from booksan.gateway.errors import Gone, Problem
 from booksan.gateway.homes import Homes, Peers, home_of
 from booksan.gateway.ingest import Parsed, parse
 from booksan.gateway.progress import Progress, resend_of
-from booksan.home.view import HomeStatus
+from booksan.home import HomeStatus
 from booksan.logs import of_client
 from booksan.messages import (
     Control,

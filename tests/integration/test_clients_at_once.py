@@ -14,7 +14,7 @@ import pytest
 from booksan.answers import csv_bytes
 from booksan.datasets import dataset_named
 from booksan.gateway.uploads import Gateway
-from booksan.home.view import HomeStatus, HomeView
+from booksan.home import HomeStatus, HomeView
 from booksan.host.config import HostConfig, WorkerSpec, write_config
 from booksan.host.handle import Host
 from booksan.shards import queue_name

@@ -14,7 +14,7 @@ from booksan.clock import Clock
 from booksan.datasets import dataset_named
 from booksan.gateway.progress import local_progress, resend_of, united
 from booksan.gateway.uploads import Gateway
-from booksan.home.view import HomeView
+from booksan.home import HomeView
 from booksan.shards import queue_name
 from booksan.spec import HOME, Spec
 from booksan.state.shard import ShardStore
