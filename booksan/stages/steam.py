@@ -132,6 +132,12 @@ def reviewed(stage: str) -> Give:
     return give
 
 
+def _reviews_of_games(name: str, picks: str) -> Stage:
+    """The reviews of each game, for the stage that picks some of them."""
+    count = Tally(reviewed(picks), earlier="games", keep=("Name",))
+    return Stage(name, _JOIN, count, joins=("games",), key="game")
+
+
 def in_english(games: list[tuple[str, list[Any], int]], params: Params) -> Mapping[str, Keyed]:
     """q4"""
     rows = [(int(app), *kept, passed) for app, kept, passed in games]
@@ -190,13 +196,7 @@ DATASET = Dataset(
             Top("q2.top", PLAYED, ("-average_playtime", "name", "app_id")),
             keyed=False,
         ),
-        Stage(
-            "q3-join",
-            _JOIN,
-            Tally(reviewed("q3-top"), earlier="games", keep=("Name",)),
-            joins=("games",),
-            key="game",
-        ),
+        _reviews_of_games("q3-join", "q3-top"),
         Stage(
             "q3-top",
             ("q3-join",),
@@ -211,13 +211,7 @@ DATASET = Dataset(
             key="game",
             heavy=True,
         ),
-        Stage(
-            "q5-join",
-            _JOIN,
-            Tally(reviewed("q5-percentile"), earlier="games", keep=("Name",)),
-            joins=("games",),
-            key="game",
-        ),
+        _reviews_of_games("q5-join", "q5-percentile"),
         Stage(
             "q5-percentile",
             ("q5-join",),

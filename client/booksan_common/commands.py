@@ -154,6 +154,21 @@ SERVERS = "Servers"
 SELDOM = "Seldom needed"
 
 
+def option(
+    value: str,
+    help: str,
+    *names: str,
+    default: str | None = None,
+    panel: str | None = None,
+    **more: Any,
+) -> Any:
+    """An option with a value: what it is called, what it is for, what it is unless it is given."""
+    told = True if default is None else default
+    return typer.Option(
+        *names, metavar=value, help=help, show_default=told, rich_help_panel=panel, **more
+    )
+
+
 def notes(*examples: str, codes: Sequence[int] = ()) -> str:
     """The end of a help text: examples, and how the command can end besides 0, 1, 2 and 130."""
     lines = [f"Example: {example}" for example in examples]
@@ -272,11 +287,11 @@ def _options(error: Any) -> list[str]:
 
 
 def version(name: str, number: str) -> Any:
-    """The callback of `--version`."""
+    """The option `--version`."""
 
     def show(wanted: bool) -> None:
         if wanted:
             typer.echo(f"{name} {number}")
             raise typer.Exit
 
-    return show
+    return typer.Option("--version", callback=show, is_eager=True, help="Shows the version.")
