@@ -1,12 +1,14 @@
 """The home of a client: the stage that decides about a run, and what others read of it."""
 
 import json
+import logging
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from booksan.logs import of_client
 from booksan.messages import Control, Message, to_frame
 from booksan.shards import ShardId
 from booksan.spec import HOME, Spec, spec_from_json
@@ -17,6 +19,8 @@ from booksan.state.client import database_path, set_meta
 from booksan.state.database import has_table, open_reader, transaction
 from booksan.state.readers import all_meta, inputs, shard_row, uploads
 from booksan.tickets import sign_permit, sign_ticket
+
+log = logging.getLogger("booksan.home")
 
 # The stage: counts and rejected rows, the answers, and the decisions about the run.
 
@@ -85,6 +89,7 @@ class Results(Stateful):
             )
             return
         self._table(name).insert(self.db, prepared)
+        log.debug("answer", extra=of_client(message.client, stage=name, rows=len(prepared)))
 
     def control(self, message: Message) -> None:
         if message.control is Control.COMPLETE:
@@ -92,6 +97,7 @@ class Results(Stateful):
                 "INSERT OR IGNORE INTO joined VALUES (?, ?, ?)",
                 (message.data["source"], message.data["stage"], message.data["shard"]),
             )
+            log.debug("report", extra=of_client(message.client, **message.data))
             self._note_matches(message)
             self._give_permits()
         elif message.control is Control.FAILED:
@@ -137,10 +143,12 @@ class Results(Stateful):
     def _give_permits(self) -> None:
         """A source may come when all that join the sources before it have said they are whole."""
         for source in self.place.dataset.sources:
-            self.db.execute(
+            given = self.db.execute(
                 "INSERT OR IGNORE INTO permits VALUES (?, ?)",
                 (source.name, sign_permit(self.place.secret, self.place.spec, source.name)),
             )
+            if given.rowcount:
+                log.debug("permit", extra=of_client(self.place.spec.client, source=source.name))
             if self._missing_reports(source.name):
                 return
 

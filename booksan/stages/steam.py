@@ -132,10 +132,9 @@ def reviewed(stage: str) -> Give:
     return give
 
 
-def _reviews_of_games(name: str, picks: str) -> Stage:
+def _reviews(picks: str) -> Tally:
     """The reviews of each game, for the stage that picks some of them."""
-    count = Tally(reviewed(picks), earlier="games", keep=("Name",))
-    return Stage(name, _JOIN, count, joins=("games",), key="game")
+    return Tally(reviewed(picks), earlier="games", keep=("Name",))
 
 
 def in_english(games: list[tuple[str, list[Any], int]], params: Params) -> Mapping[str, Keyed]:
@@ -196,7 +195,7 @@ DATASET = Dataset(
             Top("q2.top", PLAYED, ("-average_playtime", "name", "app_id")),
             keyed=False,
         ),
-        _reviews_of_games("q3-join", "q3-top"),
+        Stage("q3-join", _JOIN, _reviews("q3-top"), joins=("games",), key="game"),
         Stage(
             "q3-top",
             ("q3-join",),
@@ -211,7 +210,7 @@ DATASET = Dataset(
             key="game",
             heavy=True,
         ),
-        _reviews_of_games("q5-join", "q5-percentile"),
+        Stage("q5-join", _JOIN, _reviews("q5-percentile"), joins=("games",), key="game"),
         Stage(
             "q5-percentile",
             ("q5-join",),
