@@ -185,4 +185,3 @@ GENERATOR = Generator(
     first_rows=lambda players: players * _PUBLIC_MATCHES // _PUBLIC_PLAYERS,
     make=_made,
 )
-generate_aoe2 = GENERATOR.generate

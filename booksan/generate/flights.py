@@ -416,4 +416,3 @@ GENERATOR = Generator(
     first_rows=lambda flights: max(FEWEST_AIRPORTS, min(MOST_AIRPORTS, flights // 10)),
     make=_made,
 )
-generate_flights = GENERATOR.generate

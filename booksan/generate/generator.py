@@ -100,10 +100,6 @@ class Written:
     bytes: int
     bad: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
-    @property
-    def bad_rows(self) -> int:
-        return sum(len(rows) for rows in self.bad.values())
-
 
 def quoted(value: str, delimiter: str = ",") -> str:
     """The value as a CSV field: in quotes where it has to be."""

@@ -171,4 +171,3 @@ def _made(files: Files, sold: int, rows: int, header_names: int = 39) -> Generat
 GENERATOR = Generator(
     files=(GAMES_FILE, REVIEWS_FILE), rows_help="reviews", first_rows=_sold, make=_made
 )
-generate_steam = GENERATOR.generate

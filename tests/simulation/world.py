@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from booksan.answers import csv_bytes
 from booksan.clock import Clock
 from booksan.datasets import dataset_named
 from booksan.gateway.progress import local_progress, resend_of, united
@@ -22,6 +21,7 @@ from booksan.tickets import check_permit, open_ticket
 from booksan.worker.loop import Worker
 from booksan.worker.shard import Settings, Shard
 from tests.simulation.memory import MemoryTransport
+from tests.support.data import csv_bytes
 
 SECRET = b"simulated"
 SETTINGS = Settings(max_messages=4, publish_chunk=1, piece_rows=2, synchronous="OFF")
