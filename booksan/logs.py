@@ -21,6 +21,8 @@ REPEAT_SECONDS = 60.0
 #: Events that are remembered for that.
 _REMEMBERED = 1000
 
+_UNTIMED = nullcontext()
+
 
 class Formatter(logging.Formatter):
     """What a library or a worker logs, in the same form."""
@@ -95,7 +97,7 @@ class Steps:
         return self._log.isEnabledFor(logging.DEBUG)
 
     def time(self, name: str) -> AbstractContextManager[None]:
-        return self._timed(name) if self.on else nullcontext()
+        return self._timed(name) if self.on else _UNTIMED
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
