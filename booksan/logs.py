@@ -5,7 +5,7 @@ import os
 import sys
 import time
 import traceback
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
@@ -88,7 +88,7 @@ class Steps:
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
-        self._seconds: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
         #: How many messages of whom.
         self.of: Counter[str] = Counter()
 
