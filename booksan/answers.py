@@ -48,10 +48,6 @@ def answer_chunks(query: Query, rows: Iterable[Row], form: Format) -> Iterator[b
     return iter((_parquet_bytes(query, rows),))
 
 
-def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    return b"".join(csv_chunks(header, rows))
-
-
 def csv_chunks(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[bytes]:
     remaining = itertools.chain([header], rows)
     while portion := list(itertools.islice(remaining, CHUNK_ROWS)):

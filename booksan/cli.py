@@ -21,7 +21,7 @@ from booksan.stages.dataset_errors import GROUP
 from booksan_client import cli as client
 from booksan_client import completion
 from booksan_client.completion import Declared
-from booksan_common.commands import SELDOM, SETTINGS, Commands, notes, version
+from booksan_common.commands import SELDOM, SETTINGS, Commands, notes, option, version
 
 # What data sets declare, read from their text: the shell's completion cannot wait for their code.
 #
@@ -125,15 +125,7 @@ completion.declared = declared
 
 @app.callback()
 def booksan_app(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=version("booksan", booksan.__version__),
-            is_eager=True,
-            help="Shows the version.",
-        ),
-    ] = False,
+    version: Annotated[bool, version("booksan", booksan.__version__)] = False,
 ) -> None:
     """Answers queries over streamed CSV files, the same to the last byte whatever is killed."""
 
@@ -153,22 +145,22 @@ def run(
     max_rejected: client.MaxRejected = None,
     workers: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "N",
+            "Processes for the costly stage.",
+            default="one for each core",
+            panel=SELDOM,
             min=1,
             max=64,
-            metavar="N",
-            help="Processes for the costly stage.",
-            show_default="one for each core",
-            rich_help_panel=SELDOM,
         ),
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Where the work is kept until it is done.",
-            show_default="in the user's state directory",
-            rich_help_panel=SELDOM,
+        option(
+            "DIR",
+            "Where the work is kept until it is done.",
+            default="in the user's state directory",
+            panel=SELDOM,
         ),
     ] = None,
     batch_bytes: client.BatchBytes = None,
@@ -229,9 +221,9 @@ def datasets(
     ] = None,
     graph: Annotated[
         str | None,
-        typer.Option(
-            metavar="[mermaid|svg]",
-            help="Print its graph instead: as Mermaid text, or as a picture.",
+        option(
+            "[mermaid|svg]",
+            "Print its graph instead: as Mermaid text, or as a picture.",
             autocompletion=_graphs,
         ),
     ] = None,
@@ -250,17 +242,15 @@ def datasets(
 def doctor(
     config: Annotated[
         str,
-        typer.Option(
-            metavar="CONFIG",
-            help="The topology to look at: its name or its file.",
+        option(
+            "CONFIG",
+            "The topology to look at: its name or its file.",
             autocompletion=cluster.topologies,
         ),
     ] = "single",
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="The disk to look at.", show_default="the user's state directory"
-        ),
+        option("DIR", "The disk to look at.", default="the user's state directory"),
     ] = None,
     as_json: client.Json = False,
 ) -> None:

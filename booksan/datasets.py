@@ -97,7 +97,7 @@ def _foreign(points: Sequence[EntryPoint]) -> Dataset:
 
 
 def _declared(name: str, found: object, where: str, *, tried: bool = False) -> Dataset:
-    from booksan.home.stage import with_home
+    from booksan.home import with_home
     from booksan.stages.check import check
     from booksan.stages.rehearsal import rehearse
 

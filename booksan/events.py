@@ -8,6 +8,7 @@ import json
 import os
 import select
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
 #: The host's name, for all processes of its tree.
@@ -28,13 +29,30 @@ def write(
 
 
 def line(
-    event: str, *, worker: str | None = None, client: str | None = None, trace: str | None = None
+    event: str,
+    *,
+    worker: str | None = None,
+    client: str | None = None,
+    trace: str | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> str:
+    """`more`: what a debug line tells besides."""
     host = os.environ.get(HOST_VARIABLE)
-    found = {"time": round(time.time(), 3), "host": host, "worker": worker, "client": client}
+    found: dict[str, object] = {
+        "time": round(time.time(), 3),
+        "host": host,
+        "worker": worker,
+        "client": client,
+    }
     if trace:
         found["trace"] = trace
+    if more is not None:
+        found |= {"level": "debug", **more}
     return json.dumps({**found, "event": event}, ensure_ascii=False) + "\n"
+
+
+def is_debug(text: str) -> bool:
+    return '"level": "debug"' in text
 
 
 def words_of(text: str) -> str:

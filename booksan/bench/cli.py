@@ -10,7 +10,7 @@ import typer
 
 from booksan.errors import EXIT_NOT_WELL, UsageError
 from booksan_client.cli import Json
-from booksan_common.commands import Commands, notes
+from booksan_common.commands import Commands, notes, option
 
 
 class Benchmarks(Commands):
@@ -45,11 +45,11 @@ def bench() -> None:
 
 @app.command(epilog=notes("booksan bench sentiment --reviews 5000", codes=(9,)))
 def sentiment(
-    reviews: Annotated[int, typer.Option(metavar="N", help="Reviews to generate.", min=1)] = 5_000,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the generated data.")] = 1,
+    reviews: Annotated[int, option("N", "Reviews to generate.", min=1)] = 5_000,
+    seed: Annotated[int, option("N", "Seed of the generated data.")] = 1,
     file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Also the first texts of this reviews file."),
+        option("FILE", "Also the first texts of this reviews file."),
     ] = None,
     as_json: Json = False,
 ) -> None:

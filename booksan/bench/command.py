@@ -12,7 +12,7 @@ from booksan.errors import EXIT_NOT_WELL
 from booksan.generate.generator import generator_named
 from booksan_client.cli import Json
 from booksan_client.completion import beginning, last_of_several
-from booksan_common.commands import notes
+from booksan_common.commands import notes, option
 
 
 def command_for(dataset: str) -> Any:
@@ -26,42 +26,38 @@ def command_for(dataset: str) -> Any:
     def command(
         rows: Annotated[
             int,
-            typer.Option(
-                *_names(dataset, "rows"), help=f"Rows of {second} to generate.", min=1, metavar="N"
-            ),
+            option("N", f"Rows of {second} to generate.", *_names(dataset, "rows"), min=1),
         ] = size.rows,
         first_rows: Annotated[
             int | None,
-            typer.Option(
+            option(
+                "N",
+                f"Rows of {first}.",
                 *_names(dataset, "first_rows"),
-                help=f"Rows of {first}.",
+                default=f"as go with {second}: {size.first_rows(size.rows):,}",
                 min=1,
-                metavar="N",
-                show_default=f"as go with {second}: {size.first_rows(size.rows):,}",
             ),
         ] = None,
-        seed: Annotated[int, typer.Option(metavar="N", help="Seed of the generated data.")] = 1,
-        repeat: Annotated[
-            int, typer.Option(metavar="N", help="Runs of each contestant.", min=1)
-        ] = 1,
+        seed: Annotated[int, option("N", "Seed of the generated data.")] = 1,
+        repeat: Annotated[int, option("N", "Runs of each contestant.", min=1)] = 1,
         data: Annotated[
             Path | None,
-            typer.Option(metavar="DIR", help="Keep files and answers here, and reuse them."),
+            option("DIR", "Keep files and answers here, and reuse them."),
         ] = None,
         only: Annotated[
             str,
-            typer.Option(
-                metavar="NAMES",
-                help=f"Contestants, with commas: {', '.join(contestants)}.",
+            option(
+                "NAMES",
+                f"Contestants, with commas: {', '.join(contestants)}.",
                 autocompletion=lambda incomplete: last_of_several(incomplete, contestants),
             ),
         ] = "",
         settings: Annotated[
             list[str] | None,
-            typer.Option(
+            option(
+                "NAME=VALUE",
+                "A query's parameter, for all.",
                 "--set",
-                metavar="NAME=VALUE",
-                help="A query's parameter, for all.",
                 autocompletion=lambda incomplete: beginning(incomplete, params),
             ),
         ] = None,

@@ -34,9 +34,9 @@ from booksan.broker.files import (
     write_private,
 )
 from booksan.errors import BooksanError, UsageError
-from booksan.transport.spool_consumer import try_lock
 from booksan_common.backoff import Backoff
 from booksan_common.commands import heed
+from booksan_common.files import try_lock
 
 # Processes of a node whose keeper is gone.
 

@@ -11,7 +11,7 @@ from booksan.cluster.cli import Compose, DataDir, MaybeConfig
 from booksan.errors import EXIT_NOT_WELL
 from booksan_client import completion
 from booksan_client.cli import Json
-from booksan_common.commands import SELDOM, heed
+from booksan_common.commands import SELDOM, heed, option
 
 if TYPE_CHECKING:
     from booksan.chaos.run import ChaosOptions, Looker
@@ -28,9 +28,9 @@ def _kinds(incomplete: str) -> list[str]:
 
 Target = Annotated[
     str,
-    typer.Option(
-        metavar="KINDS",
-        help="What is hit: worker, gateway, supervisor (one that does not lead), leader, host "
+    option(
+        "KINDS",
+        "What is hit: worker, gateway, supervisor (one that does not lead), leader, host "
         "(supervisor, workers and gateway at once), broker, client; with commas. A killed client "
         "comes back only when somebody starts its command again. With --compose a supervisor, a "
         "leader and a host are a container.",
@@ -39,30 +39,29 @@ Target = Annotated[
 ]
 Every = Annotated[
     str | None,
-    typer.Option(
-        metavar="DURATIONS",
-        help="How often each kind is hit, about: 2s for all, worker=1s,host=15s for some, "
+    option(
+        "DURATIONS",
+        "How often each kind is hit, about: 2s for all, worker=1s,host=15s for some, "
         "2s,host=15s for both.",
-        show_default="worker=2s, gateway=5s, supervisor=15s, leader=20s, host=15s, broker=45s, "
+        default="worker=2s, gateway=5s, supervisor=15s, leader=20s, host=15s, broker=45s, "
         "client=10s",
     ),
 ]
 For = Annotated[
     str | None,
-    typer.Option("--for", metavar="DURATION", help="How long.", show_default="until Ctrl-C"),
+    option("DURATION", "How long.", "--for", default="until Ctrl-C"),
 ]
 Until = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="CLIENT",
-        help="Until this client is done or gone; repeat it for several. Of clients, only these "
-        "are hit.",
+    option(
+        "CLIENT",
+        "Until this client is done or gone; repeat it for several. Of clients, only these are hit.",
         autocompletion=completion.clients,
     ),
 ]
 Seed = Annotated[
     int | None,
-    typer.Option(metavar="N", help="The same seed gives the same moments.", show_default="made up"),
+    option("N", "The same seed gives the same moments.", default="made up"),
 ]
 Pause = Annotated[
     bool,
@@ -74,21 +73,19 @@ Pause = Annotated[
 ]
 PauseFor = Annotated[
     str,
-    typer.Option(metavar="DURATION", help="How long one is stopped.", rich_help_panel=_PAUSES),
+    option("DURATION", "How long one is stopped.", panel=_PAUSES),
 ]
 PauseShare = Annotated[
     float,
-    typer.Option(
+    option(
+        "SHARE",
+        "With --pause: the share of strikes that stop; 1 for all.",
+        panel=_PAUSES,
         min=0,
         max=1,
-        metavar="SHARE",
-        help="With --pause: the share of strikes that stop; 1 for all.",
-        rich_help_panel=_PAUSES,
     ),
 ]
-Patience = Annotated[
-    str, typer.Option(metavar="DURATION", help="In which everything hit must be back.")
-]
+Patience = Annotated[str, option("DURATION", "In which everything hit must be back.")]
 NoMercy = Annotated[
     bool,
     typer.Option(
@@ -99,11 +96,7 @@ NoMercy = Annotated[
 ]
 Log = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Write each event as a line of JSON, too.",
-        rich_help_panel=SELDOM,
-    ),
+    option("FILE", "Write each event as a line of JSON, too.", panel=SELDOM),
 ]
 
 

@@ -57,7 +57,6 @@ class ContainerLooker:
         return View(
             tuple(self._host(host, leads=host.name == leader) for host in found.hosts),
             self._broker(found),
-            found.broker is not None,
             tuple(find_clients(Locks.now())) if clients else (),
             now,
         )

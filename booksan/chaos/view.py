@@ -177,7 +177,6 @@ class View:
     hosts: tuple[HostView, ...]
     #: The RabbitMQ node, once its keeper says that it is ready.
     broker: ProcessId | None = None
-    has_broker: bool = False
     clients: tuple[ClientProcess, ...] = ()
     #: Monotonic time of the look.
     at: float = 0.0
@@ -214,7 +213,6 @@ class Looker:
         return View(
             hosts,
             broker,
-            record.broker is not None,
             tuple(find_clients(locks)) if clients else (),
             now,
         )

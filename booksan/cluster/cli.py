@@ -13,7 +13,7 @@ from booksan.host.config import Revival
 from booksan.shards import ShardId
 from booksan_client.cli import Json
 from booksan_client.completion import beginning, last_of_several
-from booksan_common.commands import SELDOM, Commands, notes
+from booksan_common.commands import SELDOM, Commands, notes, option
 from booksan_common.names import nearest
 
 if TYPE_CHECKING:
@@ -93,61 +93,59 @@ MaybeConfig = Annotated[
 ]
 DataDir = Annotated[
     Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Where the cluster is kept.",
-        show_default="by its name in the user's state directory",
+    option(
+        "DIR", "Where the cluster is kept.", default="by its name in the user's state directory"
     ),
 ]
 Compose = Annotated[
     str | None,
-    typer.Option(
-        metavar="PROJECT",
-        help="The containers of this Compose project instead; by the command docker.",
-        show_default="none",
+    option(
+        "PROJECT",
+        "The containers of this Compose project instead; by the command docker.",
+        default="none",
     ),
 ]
 
 
 _Name = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Which host this is.",
-        show_default="the only one, or after --stages",
+    option(
+        "NAME",
+        "Which host this is.",
+        default="the only one, or after --stages",
         autocompletion=_hosts,
     ),
 ]
 
 _Stages = Annotated[
     str | None,
-    typer.Option(
-        metavar="STAGES",
-        help="Shards picked by hand: q3-join,q5-sentiment.1 (all of a stage, or one).",
-        show_default="those of the host",
+    option(
+        "STAGES",
+        "Shards picked by hand: q3-join,q5-sentiment.1 (all of a stage, or one).",
+        default="those of the host",
         autocompletion=_stages,
     ),
 ]
 
 _Listen = Annotated[
     str | None,
-    typer.Option(
-        metavar="ADDRESS:PORT",
-        help="Where the gateway listens, 0 for any free port.",
-        show_default="as in the topology",
-        rich_help_panel="Gateway",
+    option(
+        "ADDRESS:PORT",
+        "Where the gateway listens, 0 for any free port.",
+        default="as in the topology",
+        panel="Gateway",
     ),
 ]
 
 _Port = Annotated[
     int | None,
-    typer.Option(
+    option(
+        "PORT",
+        "The port of the gateway, 0 for any free one.",
+        default="as in the topology",
+        panel="Gateway",
         min=0,
         max=65535,
-        metavar="PORT",
-        help="The port of the gateway, 0 for any free one.",
-        show_default="as in the topology",
-        rich_help_panel="Gateway",
     ),
 ]
 
@@ -155,9 +153,9 @@ _Port = Annotated[
 def host(
     config: Annotated[
         str,
-        typer.Option(
-            metavar="CONFIG",
-            help="The topology: its name (three) or its file (hosts/three.toml).",
+        option(
+            "CONFIG",
+            "The topology: its name (three) or its file (hosts/three.toml).",
             autocompletion=topologies,
         ),
     ] = "single",
@@ -165,9 +163,7 @@ def host(
     stages: _Stages = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR", help="The host's disk.", show_default="in the user's state directory"
-        ),
+        option("DIR", "The host's disk.", default="in the user's state directory"),
     ] = None,
     gateway: Annotated[
         bool, typer.Option(help="With a gateway for clients.", rich_help_panel="Gateway")
@@ -176,20 +172,20 @@ def host(
     port: _Port = None,
     secret_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The secret that all hosts share; also BOOKSAN_SECRET_FILE.",
-            show_default="made once, for hosts on one machine",
-            rich_help_panel=SELDOM,
+        option(
+            "FILE",
+            "The secret that all hosts share; also BOOKSAN_SECRET_FILE.",
+            default="made once, for hosts on one machine",
+            panel=SELDOM,
         ),
     ] = None,
     queues_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A file with the address of the queues; BOOKSAN_QUEUES goes before it.",
-            show_default="as in the topology",
-            rich_help_panel=SELDOM,
+        option(
+            "FILE",
+            "A file with the address of the queues; BOOKSAN_QUEUES goes before it.",
+            default="as in the topology",
+            panel=SELDOM,
         ),
     ] = None,
     revival: Annotated[
@@ -228,17 +224,9 @@ def up(
     ] = False,
     port_base: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            max=65000,
-            metavar="PORT",
-            help="On ports from this one on.",
-            show_default="the topology's",
-        ),
+        option("PORT", "On ports from this one on.", default="the topology's", min=1, max=65000),
     ] = None,
-    wait: Annotated[
-        float, typer.Option(min=1, metavar="SECONDS", help="How long the start may take.")
-    ] = 60.0,
+    wait: Annotated[float, option("SECONDS", "How long the start may take.", min=1)] = 60.0,
     data_dir: DataDir = None,
     as_json: Json = False,
 ) -> None:

@@ -1,7 +1,6 @@
 """Where hosts and clusters are kept, what cluster.json remembers, and which ports are free."""
 
 import contextlib
-import fcntl
 import json
 import os
 import random
@@ -19,7 +18,7 @@ from booksan.cluster.processes import ProcessId, is_alive, supervisor_of
 from booksan.errors import UsageError
 from booksan.host.status import GENERATION_TIMEOUT, workers_alive
 from booksan.topology.model import Address, Topology
-from booksan_common.files import state_home, write_atomically
+from booksan_common.files import state_home, try_lock, write_atomically
 
 # Where hosts and clusters are kept, and files for their owner's eyes only.
 
@@ -47,17 +46,15 @@ def make_private(directory: Path) -> None:
 @contextlib.contextmanager
 def locked(directory: Path, *, wait: bool = False) -> Iterator[None]:
     """One command at a time changes a cluster; `wait` for the other one instead of giving up."""
-    descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
+    lock = try_lock(directory / _LOCK, wait=wait)
+    if lock is None:
         raise UsageError(
             f"another booksan is starting or stopping the cluster in {directory}; wait for it"
-        ) from None
-    else:
+        )
+    try:
         yield
     finally:
-        os.close(descriptor)
+        os.close(lock)
 
 
 # cluster.json: what `booksan cluster` started, and with which ports.

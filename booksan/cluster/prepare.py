@@ -34,8 +34,8 @@ from booksan.state.readers import Unfinished, unfinished_clients
 from booksan.topology.model import Address, HostPlan, Member, Topology, as_it_runs
 from booksan.transport import QUEUES_VARIABLE, check_address, masked
 from booksan.transport.rabbitmq_address import EXAMPLE, is_loopback, parse_broker_address
-from booksan.transport.spool_consumer import queue_files, try_lock
-from booksan_common.files import OPERATOR_TOKEN, TOKEN, write_private
+from booksan.transport.spool_consumer import queue_files
+from booksan_common.files import OPERATOR_TOKEN, TOKEN, is_locked, write_private
 
 # Versions of data sets: runs are finished by the one that they were begun with.
 
@@ -339,23 +339,13 @@ def _check_queues(setup: HostSetup) -> None:
         return
     locks = {shard: queue_files(root, str(shard)).lock for shard in setup.shards}
     deadline = time.monotonic() + QUEUE_PATIENCE
-    while busy := [shard for shard, lock in locks.items() if _is_taken(lock)]:
+    while busy := [shard for shard, lock in locks.items() if is_locked(lock)]:
         if time.monotonic() > deadline:
             raise UsageError(
                 f"{', '.join(map(str, busy))} is run by another host on this machine with the "
                 f"queues in {root}; stop that one, or pick other shards"
             )
         time.sleep(0.05)
-
-
-def _is_taken(lock: Path) -> bool:
-    if not lock.exists():
-        return False
-    descriptor = try_lock(lock)
-    if descriptor is None:
-        return True
-    os.close(descriptor)
-    return False
 
 
 def _reached(setup: HostSetup, listen: Address) -> str:

@@ -34,7 +34,7 @@ from booksan.gateway.results import (
 )
 from booksan.gateway.service import Elsewhere, HomeRequest, Service, json_answer
 from booksan.gateway.status import state_of, status_of
-from booksan.home.view import HomeView
+from booksan.home import HomeView
 from booksan.spec import HOME
 
 # Whether clients can be served here: the queues, the disk, and the homes of all clients.

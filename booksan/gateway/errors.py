@@ -1,6 +1,5 @@
 """From errors to answers: each one a status, a code for programs and a sentence for people."""
 
-import errno
 import logging
 import math
 import sqlite3
@@ -13,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from booksan.errors import BooksanError, MessageError, NoSpace, QueuesFull, TransportError
 from booksan.stages.dataset_errors import DataSetError
+from booksan_common.files import NO_ROOM
 
 log = logging.getLogger("booksan.gateway")
 
@@ -106,7 +106,7 @@ def tell(what: str, error: Exception) -> None:
 
 def _is_full(error: BaseException) -> bool:
     if isinstance(error, OSError):
-        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return error.errno in NO_ROOM
     code = getattr(error, "sqlite_errorcode", 0)
     return isinstance(error, sqlite3.Error) and code & 0xFF == sqlite3.SQLITE_FULL
 

@@ -36,7 +36,7 @@ from booksan.gateway.access import (
 )
 from booksan.gateway.config import GatewayConfig
 from booksan.gateway.errors import Gone, Problem, tell, unknown_client
-from booksan.home.view import HomeStatus, HomeView
+from booksan.home import HomeStatus, HomeView
 from booksan.shards import shard_of
 from booksan.spec import HOME
 from booksan.state.readers import failures

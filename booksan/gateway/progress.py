@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from booksan.datasets import dataset_named
 from booksan.gateway.homes import Homes, Peers
-from booksan.home.view import HomeStatus
+from booksan.home import HomeStatus
 from booksan.shards import queue_name
 from booksan.spec import HOME, Spec
 from booksan.stages.graph import Dataset

@@ -18,7 +18,7 @@ from booksan.datasets import dataset_named
 from booksan.gateway.errors import Problem, unknown_client
 from booksan.gateway.homes import Homes
 from booksan.gateway.status import MAX_WAIT
-from booksan.home.view import HomeStatus, HomeView
+from booksan.home import HomeStatus, HomeView
 from booksan.spec import CLIENT_ID
 from booksan.stages.graph import Query
 

@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from booksan.datasets import datasets
 from booksan.gateway.errors import Problem
 from booksan.gateway.homes import Homes, Snapshot
-from booksan.home.view import HomeStatus
+from booksan.home import HomeStatus
 from booksan.spec import Spec
 from booksan.stages.operators.joining import Joining
 from booksan_common.backoff import Backoff

@@ -28,8 +28,8 @@ from booksan.gateway.errors import Gone, Problem
 from booksan.gateway.homes import Homes, Peers, home_of
 from booksan.gateway.ingest import Parsed, parse
 from booksan.gateway.progress import Progress, resend_of
-from booksan.home.view import HomeStatus
-from booksan.logs import of_client
+from booksan.home import HomeStatus
+from booksan.logs import Steps, of_client
 from booksan.messages import (
     Control,
     Kind,
@@ -91,31 +91,40 @@ class Gateway:
         """The client has its results, or wants them no more: all that is its is deleted."""
         self._tell_home(open_ticket(self.keys, ticket), Control.RELEASE, how=how)
 
-    def put(self, spec: Spec, source: str, number: int, data: bytes) -> Receipt:
+    def put(
+        self, spec: Spec, source: str, number: int, data: bytes, steps: Steps | None = None
+    ) -> Receipt:
         """Takes one batch of whole records that was let in; returns when all of it is confirmed."""
-        self._wait_for_room(reading_queues(spec, source))
+        steps = steps or Steps(log)
+        with steps.time("room"):
+            self._wait_for_room(reading_queues(spec, source))
         dataset = dataset_named(spec.dataset)
         declared = dataset.source[source]
         header = spec.columns[source]
-        parsed = parse(
-            data,
-            header,
-            declared.needed,
-            declared.kinds,
-            declared.delimiter,
-            lacking=declared.lacking,
-        )
+        with steps.time("parse"):
+            parsed = parse(
+                data,
+                header,
+                declared.needed,
+                declared.kinds,
+                declared.delimiter,
+                lacking=declared.lacking,
+            )
         sender = f"gateway/{source}"
         digest = digest_of(spec.digest, sender, number, data)
         try:
-            messages = numbered_messages(
-                dataset, spec, sender, number, digest, declared.route(parsed.frame, spec.params)
-            )
+            with steps.time("route"):
+                messages = numbered_messages(
+                    dataset, spec, sender, number, digest, declared.route(parsed.frame, spec.params)
+                )
         except Exception as error:
             # Whatever the code of a data set raises: it would do so every time.
             raise self._failed(spec, sender, number, error) from error
         messages.append(_count_message(spec, sender, number, digest, parsed))
-        self.transport.publish(messages)
+        with steps.time("publish"):
+            self.transport.publish(messages)
+        told = {"source": source, "batch": number, "bytes": len(data), "rows": parsed.records}
+        steps.tell("batch", spec.client, **told)
         return Receipt(parsed.records, len(parsed.rejected))
 
     def end(self, spec: Spec, source: str, batches: int) -> None:
@@ -304,13 +313,15 @@ class Batches:
     async def put(self, request: Request, spec: Spec, source: str, number: int) -> Receipt:
         """Nothing of the body is read before there is room for it in the queues."""
         decoder_of(request)
-        await self._wait_for_room(spec, source)
+        steps = Steps(log)
+        with steps.time("room"):
+            await self._wait_for_room(spec, source)
         async with self._turns.of(spec.client):
             config = self._config
             body = await read_body(request, config.max_batch_bytes, config.body_seconds)
             async with self._heavy.next() if body.count(b",") > HEAVY else nullcontext():
                 return await self._in_thread(
-                    lambda: self._queues.gateway().put(spec, source, number, body)
+                    lambda: self._queues.gateway().put(spec, source, number, body, steps)
                 )
 
     async def end(self, spec: Spec, source: str, batches: int) -> None:

@@ -1,19 +1,17 @@
 """The data set `aoe2`, made from a seed."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from functools import partial
 
 from booksan.generate import matches
 from booksan.generate.generator import (
     Chance,
     Dirt,
+    Files,
     Generated,
     Generator,
-    Progress,
     Row,
-    prepare,
     weighted,
-    write_rows,
 )
 from booksan.generate.matches import CIVS, Match, Tokens
 
@@ -159,59 +157,31 @@ PLAYERS_FILE = "match_players.csv"
 #: Rows of the two public files.
 _PUBLIC_MATCHES, _PUBLIC_PLAYERS = 3_153_767, 9_732_500
 
+_DIRTY_MATCHES = partial(
+    Dirt,
+    text=matches.MAP,
+    number=matches.RATING,
+    boolean=matches.MIRROR,
+    duration=matches.DURATION,
+)
+_DIRTY_PLAYERS = partial(Dirt, text=CIV, number=RATING, boolean=WINNER, oversized=True)
 
-def generate_aoe2(
-    out: Path,
-    *,
-    rows: int,
-    seed: int,
-    dirty: bool = False,
-    progress: Progress | None = None,
-    first_rows: int | None = None,
-) -> Generated:
-    """Write `rows` players, and the matches that they played."""
-    fought = rows * _PUBLIC_MATCHES // _PUBLIC_PLAYERS if first_rows is None else first_rows
-    prepare(out, fought, rows)
-    first = write_rows(
-        out / MATCHES_FILE,
-        matches.COLUMNS,
-        matches.MatchRows(matches.Matches(fought, seed), seed),
-        fought,
-        dirt=_dirty_matches(seed) if dirty else None,
-        progress=progress,
+
+def _made(files: Files, fought: int, rows: int) -> Generated:
+    seed = files.seed
+    fights = matches.MatchRows(matches.Matches(fought, seed), seed)
+    first = files.write(
+        MATCHES_FILE, matches.COLUMNS, fights, fought, _DIRTY_MATCHES, "dirty matches"
     )
     # The matches are made a second time: to remember millions of them would take too much memory.
-    second = write_rows(
-        out / PLAYERS_FILE,
-        COLUMNS,
-        Players(matches.Matches(fought, seed), seed).rows(rows),
-        rows,
-        dirt=_dirty_players(seed) if dirty else None,
-        progress=progress,
-    )
+    players = Players(matches.Matches(fought, seed), seed).rows(rows)
+    second = files.write(PLAYERS_FILE, COLUMNS, players, rows, _DIRTY_PLAYERS, "dirty players")
     return Generated(first, second)
 
 
-def _dirty_matches(seed: int) -> Dirt:
-    return Dirt(
-        Chance(seed, "dirty matches"),
-        text=matches.MAP,
-        number=matches.RATING,
-        boolean=matches.MIRROR,
-        duration=matches.DURATION,
-    )
-
-
-def _dirty_players(seed: int) -> Dirt:
-    return Dirt(
-        Chance(seed, "dirty players"),
-        text=CIV,
-        number=RATING,
-        boolean=WINNER,
-        oversized=True,
-    )
-
-
 GENERATOR = Generator(
-    files=(MATCHES_FILE, PLAYERS_FILE), rows_help="players", generate=generate_aoe2
+    files=(MATCHES_FILE, PLAYERS_FILE),
+    rows_help="players",
+    first_rows=lambda players: players * _PUBLIC_MATCHES // _PUBLIC_PLAYERS,
+    make=_made,
 )

@@ -1,6 +1,7 @@
 """The data set `books`, made from a seed."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from booksan.generate import catalogue, words
@@ -8,15 +9,14 @@ from booksan.generate.catalogue import Shelf, Shelves
 from booksan.generate.generator import (
     Chance,
     Dirt,
+    Files,
     Generated,
     Generator,
     Progress,
     Quantiles,
     Row,
     Written,
-    prepare,
     weighted,
-    write_rows,
 )
 
 # The rows of Books_rating.csv.
@@ -203,6 +203,20 @@ class GeneratedBooks(Generated):
         return self.second
 
 
+_DIRTY_BOOKS = partial(Dirt, text=catalogue.DESCRIPTION)
+_DIRTY_REVIEWS = partial(Dirt, text=TEXT, number=SCORE, oversized=True)
+
+
+def _made(files: Files, books: int, reviews: int) -> GeneratedBooks:
+    seed = files.seed
+    shop = catalogue.Catalogue(books, seed)
+    rows = shop.rows()
+    first = files.write(BOOKS_FILE, catalogue.COLUMNS, rows, books, _DIRTY_BOOKS, "dirty books")
+    rows = Opinions(shop.shelves, seed).rows(reviews)
+    second = files.write(REVIEWS_FILE, COLUMNS, rows, reviews, _DIRTY_REVIEWS, "dirty reviews")
+    return GeneratedBooks(first, second)
+
+
 def generate_books(
     out: Path,
     *,
@@ -212,40 +226,14 @@ def generate_books(
     dirty: bool = False,
     progress: Progress | None = None,
 ) -> GeneratedBooks:
-    """Write both files into the directory `out`.
-
-    A dirty file holds the rows of the clean one, and bad records between them. Now and then
-    `progress` is called with the number of rows written since the last call.
-    """
-    prepare(out, books, reviews)
-    shop = catalogue.Catalogue(books, seed)
-    path, rows = out / BOOKS_FILE, shop.rows()
-    dirt = Dirt(Chance(seed, "dirty books"), text=catalogue.DESCRIPTION) if dirty else None
-    first = write_rows(path, catalogue.COLUMNS, rows, books, dirt=dirt, progress=progress)
-    path, rows = out / REVIEWS_FILE, Opinions(shop.shelves, seed).rows(reviews)
-    if dirty:
-        chance = Chance(seed, "dirty reviews")
-        dirt = Dirt(chance, text=TEXT, number=SCORE, oversized=True)
-    second = write_rows(path, COLUMNS, rows, reviews, dirt=dirt, progress=progress)
-    return GeneratedBooks(first, second)
-
-
-def _generate(
-    out: Path,
-    *,
-    rows: int,
-    seed: int,
-    dirty: bool = False,
-    progress: Progress | None = None,
-    first_rows: int | None = None,
-) -> Generated:
-    books = rows // REVIEWS_PER_BOOK if first_rows is None else first_rows
-    return generate_books(out, books=books, reviews=rows, seed=seed, dirty=dirty, progress=progress)
+    """With both numbers of rows, and files that are known by their names."""
+    return _made(Files(out, (books, reviews), seed, dirty, progress), books, reviews)
 
 
 GENERATOR = Generator(
     files=(BOOKS_FILE, REVIEWS_FILE),
     rows_help="reviews",
-    generate=_generate,
+    first_rows=lambda reviews: reviews // REVIEWS_PER_BOOK,
+    make=_made,
     options={"books": "first_rows", "reviews": "rows"},
 )

@@ -13,7 +13,7 @@ from booksan.errors import UsageError
 from booksan.generate.generator import NAMES, Generator, generator_named
 from booksan_client.cli import Json
 from booksan_client.completion import beginning
-from booksan_common.commands import notes
+from booksan_common.commands import notes, option
 from booksan_common.names import nearest
 
 #: Rows of the larger file, unless told otherwise.
@@ -34,12 +34,12 @@ def generate(
             autocompletion=lambda incomplete: beginning(incomplete, NAMES),
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="For its two files.")],
+    out: Annotated[Path, option("DIR", "For its two files.")],
     rows: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Of the larger file.", show_default=f"{ROWS:,}"),
+        option("N", "Of the larger file.", default=f"{ROWS:,}", min=0),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same bytes.")] = 1,
+    seed: Annotated[int, option("N", "The same seed gives the same bytes.")] = 1,
     dirty: Annotated[bool, typer.Option("--dirty", help="With rows that are rejected.")] = False,
     as_json: Json = False,
 ) -> None:

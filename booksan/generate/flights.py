@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 from datetime import date, timedelta
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 from booksan.generate import airports, words
@@ -11,14 +11,12 @@ from booksan.generate.airports import BUSY, ON_THE_WAY, Airport, miles
 from booksan.generate.generator import (
     Chance,
     Dirt,
+    Files,
     Generated,
     Generator,
-    Progress,
     Quantiles,
     Row,
-    prepare,
     weighted,
-    write_rows,
 )
 
 # Journeys by timetable: all of an itinerary that is the same on every day it is flown.
@@ -392,55 +390,29 @@ ITINERARIES_FILE = "itineraries.csv"
 MOST_AIRPORTS = 9_187
 FEWEST_AIRPORTS = 100
 
+_DIRTY_AIRPORTS = partial(Dirt, text=airports.NAME, number=airports.LATITUDE, style=airports.STYLE)
+_DIRTY_ITINERARIES = partial(Dirt, text=EQUIPMENT, number=FARE, duration=DURATION, oversized=True)
 
-def generate_flights(
-    out: Path,
-    *,
-    rows: int,
-    seed: int,
-    dirty: bool = False,
-    progress: Progress | None = None,
-    first_rows: int | None = None,
-) -> Generated:
-    """Write `rows` itineraries, and the airports between which they lead."""
-    places = max(FEWEST_AIRPORTS, min(MOST_AIRPORTS, rows // 10))
-    places = places if first_rows is None else first_rows
-    prepare(out, places, rows)
-    first = write_rows(
-        out / AIRPORTS_FILE,
+
+def _made(files: Files, places: int, rows: int) -> Generated:
+    first = files.write(
+        AIRPORTS_FILE,
         airports.COLUMNS,
-        airports.Airports(places, seed).rows(),
+        airports.Airports(places, files.seed).rows(),
         places,
-        dirt=_dirty_airports(seed) if dirty else None,
-        progress=progress,
-        style=airports.STYLE,
+        _DIRTY_AIRPORTS,
+        "dirty airports",
+        airports.STYLE,
     )
-    second = write_rows(
-        out / ITINERARIES_FILE,
-        COLUMNS,
-        Itineraries(seed).rows(rows),
-        rows,
-        dirt=_dirty_itineraries(seed) if dirty else None,
-        progress=progress,
-    )
+    journeys = Itineraries(files.seed).rows(rows)
+    dirt = _DIRTY_ITINERARIES
+    second = files.write(ITINERARIES_FILE, COLUMNS, journeys, rows, dirt, "dirty itineraries")
     return Generated(first, second)
 
 
-def _dirty_airports(seed: int) -> Dirt:
-    chance = Chance(seed, "dirty airports")
-    return Dirt(chance, text=airports.NAME, number=airports.LATITUDE, style=airports.STYLE)
-
-
-def _dirty_itineraries(seed: int) -> Dirt:
-    return Dirt(
-        Chance(seed, "dirty itineraries"),
-        text=EQUIPMENT,
-        number=FARE,
-        duration=DURATION,
-        oversized=True,
-    )
-
-
 GENERATOR = Generator(
-    files=(AIRPORTS_FILE, ITINERARIES_FILE), rows_help="itineraries", generate=generate_flights
+    files=(AIRPORTS_FILE, ITINERARIES_FILE),
+    rows_help="itineraries",
+    first_rows=lambda flights: max(FEWEST_AIRPORTS, min(MOST_AIRPORTS, flights // 10)),
+    make=_made,
 )

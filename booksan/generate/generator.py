@@ -9,7 +9,7 @@ from hashlib import blake2b
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, TypeVar
 
 from booksan.errors import UsageError
 from booksan_common.names import nearest
@@ -99,10 +99,6 @@ class Written:
     rows: int
     bytes: int
     bad: Mapping[str, Sequence[int]] = field(default_factory=dict)
-
-    @property
-    def bad_rows(self) -> int:
-        return sum(len(rows) for rows in self.bad.values())
 
 
 def quoted(value: str, delimiter: str = ",") -> str:
@@ -335,15 +331,60 @@ class Generated:
         return self.first.bytes + self.second.bytes
 
 
-class Make(Protocol):
-    """Writes both files into the directory `out`.
+class Files:
+    """The directory of a data set's files, which are written one after the other."""
 
-    The second one gets `rows` rows, and the first one as many as go with them, or `first_rows`.
-    A dirty file holds the rows of the clean one, and bad records between them. Now and then
-    `progress` is called with the number of rows written since the last call.
-    """
+    def __init__(
+        self, out: Path, numbers: Sequence[int], seed: int, dirty: bool, progress: Progress | None
+    ) -> None:
+        """Makes the directory, unless one of the numbers of rows is none."""
+        if min(numbers) < 0:
+            wanted = " and ".join(map(str, numbers))
+            raise UsageError(f"cannot make {wanted} rows: use numbers from 0 on")
+        out.mkdir(parents=True, exist_ok=True)
+        self._out = out
+        self.seed = seed
+        self._dirty = dirty
+        self._progress = progress
 
-    def __call__(
+    def write(
+        self,
+        name: str,
+        columns: tuple[str, ...],
+        rows: Iterable[Row],
+        total: int,
+        dirt: Callable[[Chance], Dirt],
+        label: str,
+        style: Style = PLAIN,
+    ) -> Written:
+        """Writes the rows, of which there are `total`; in a dirty file with bad records between.
+
+        `label` sets the chance of the bad ones apart from all others.
+        """
+        path = self._out / name
+        if not self._dirty:
+            return write(path, columns, records(rows, style), self._progress, style)
+        stains = dirt(Chance(self.seed, label))
+        written = write(path, columns, stains.records(rows, total), self._progress, style)
+        return replace(written, bad=stains.bad)
+
+
+@dataclass(frozen=True)
+class Generator:
+    """How the files of one data set are made."""
+
+    #: Their public names.
+    files: tuple[str, str]
+    #: What the rows are that `rows` counts.
+    rows_help: str
+    #: Rows of the first file that go with so many of the second.
+    first_rows: Callable[[int], int]
+    #: Writes both, with so many rows.
+    make: Callable[..., Generated]
+    #: Further names of the arguments `rows` and `first_rows` on the command line.
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def generate(
         self,
         out: Path,
         *,
@@ -352,44 +393,17 @@ class Make(Protocol):
         dirty: bool = False,
         progress: Progress | None = None,
         first_rows: int | None = None,
-    ) -> Generated: ...
+        **own: Any,
+    ) -> Generated:
+        """Writes both files into the directory `out`.
 
-
-@dataclass(frozen=True)
-class Generator:
-    """How the files of one data set are made: their public names, and the function for it."""
-
-    files: tuple[str, str]
-    #: What the rows are that `rows` counts.
-    rows_help: str
-    generate: Make
-    #: Further names of the arguments `rows` and `first_rows` on the command line.
-    options: Mapping[str, str] = field(default_factory=dict)
-
-
-def prepare(out: Path, *numbers: int) -> None:
-    """Make the directory, unless one of the numbers of rows is none."""
-    if min(numbers) < 0:
-        wanted = " and ".join(map(str, numbers))
-        raise UsageError(f"cannot make {wanted} rows: use numbers from 0 on")
-    out.mkdir(parents=True, exist_ok=True)
-
-
-def write_rows(
-    path: Path,
-    columns: tuple[str, ...],
-    rows: Iterable[Row],
-    total: int,
-    *,
-    dirt: Dirt | None = None,
-    progress: Progress | None = None,
-    style: Style = PLAIN,
-) -> Written:
-    """Write the rows, of which there are `total`, with the bad records of `dirt` between them."""
-    if dirt is None:
-        return write(path, columns, records(rows, style), progress, style)
-    written = write(path, columns, dirt.records(rows, total), progress, style)
-    return replace(written, bad=dirt.bad)
+        The second one gets `rows` rows, and the first one as many as go with them, or `first_rows`.
+        A dirty file holds the rows of the clean one, and bad records between them. Now and then
+        `progress` is called with the number of rows written since the last call. `own` is for this
+        data set alone.
+        """
+        first = self.first_rows(rows) if first_rows is None else first_rows
+        return self.make(Files(out, (first, rows), seed, dirty, progress), first, rows, **own)
 
 
 # The data sets that can be made, each loaded when it is asked for.

@@ -1,7 +1,7 @@
 """The data set `steam`, made from a seed."""
 
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 
 from booksan.errors import UsageError
 from booksan.generate import games, languages
@@ -9,14 +9,12 @@ from booksan.generate.games import Game, Games
 from booksan.generate.generator import (
     Chance,
     Dirt,
+    Files,
     Generated,
     Generator,
-    Progress,
     Quantiles,
     Row,
-    prepare,
     weighted,
-    write_rows,
 )
 from booksan.generate.languages import Language, phrases
 
@@ -143,66 +141,33 @@ FEW_GAMES = 100
 #: The header of the games by its number of names.
 _HEADERS = {39: games.SHORT_HEADER, 40: games.COLUMNS}
 
+_DIRTY_GAMES = partial(
+    Dirt,
+    text=games.ABOUT,
+    number=games.PLAYTIME,
+    whole=games.APP_ID,
+    boolean=games.WINDOWS,
+)
+_DIRTY_REVIEWS = partial(Dirt, text=TEXT, number=SCORE, whole=APP_ID, oversized=True)
 
-def generate_steam(
-    out: Path,
-    *,
-    rows: int,
-    seed: int,
-    dirty: bool = False,
-    progress: Progress | None = None,
-    first_rows: int | None = None,
-    header_names: int = 39,
-) -> Generated:
-    """Write `rows` reviews, and the games that they are about.
 
-    Games have 40 fields, under a header of as many names, or of 39 as in the public file.
-    """
+def _sold(reviews: int) -> int:
+    return max(reviews * _PUBLIC_GAMES // _PUBLIC_REVIEWS, min(FEW_GAMES, reviews // 10))
+
+
+def _made(files: Files, sold: int, rows: int, header_names: int = 39) -> Generated:
+    """Games have 40 fields, under a header of as many names, or of 39 as in the public file."""
     if header_names not in _HEADERS:
         raise UsageError(f"the header of the games has 39 names or 40, not {header_names}")
-    sold = max(rows * _PUBLIC_GAMES // _PUBLIC_REVIEWS, min(FEW_GAMES, rows // 10))
-    sold = sold if first_rows is None else first_rows
-    prepare(out, sold, rows)
+    seed = files.seed
     store = games.Store(sold, seed)
-    first = write_rows(
-        out / GAMES_FILE,
-        _HEADERS[header_names],
-        store.rows(),
-        sold,
-        dirt=_dirty_games(seed) if dirty else None,
-        progress=progress,
-    )
-    second = write_rows(
-        out / REVIEWS_FILE,
-        COLUMNS,
-        Verdicts(store.games, seed).rows(rows),
-        rows,
-        dirt=_dirty_reviews(seed) if dirty else None,
-        progress=progress,
-    )
+    columns = _HEADERS[header_names]
+    first = files.write(GAMES_FILE, columns, store.rows(), sold, _DIRTY_GAMES, "dirty games")
+    verdicts = Verdicts(store.games, seed).rows(rows)
+    second = files.write(REVIEWS_FILE, COLUMNS, verdicts, rows, _DIRTY_REVIEWS, "dirty verdicts")
     return Generated(first, second)
 
 
-def _dirty_games(seed: int) -> Dirt:
-    return Dirt(
-        Chance(seed, "dirty games"),
-        text=games.ABOUT,
-        number=games.PLAYTIME,
-        whole=games.APP_ID,
-        boolean=games.WINDOWS,
-    )
-
-
-def _dirty_reviews(seed: int) -> Dirt:
-    return Dirt(
-        Chance(seed, "dirty verdicts"),
-        text=TEXT,
-        number=SCORE,
-        whole=APP_ID,
-        oversized=True,
-    )
-
-
 GENERATOR = Generator(
-    files=(GAMES_FILE, REVIEWS_FILE), rows_help="reviews", generate=generate_steam
+    files=(GAMES_FILE, REVIEWS_FILE), rows_help="reviews", first_rows=_sold, make=_made
 )

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from booksan.events import words_of, write
+from booksan.events import is_debug, words_of, write
 from booksan_common.names import plain
 
 LOGS = "logs"
@@ -122,7 +122,7 @@ def size(path: Path) -> int:
 
 
 def last_line(path: Path, offset: int) -> str:
-    """Return the words of the last line that was written after `offset`, or nothing."""
+    """The words of the last line that was written after `offset`, debug lines aside, or nothing."""
     try:
         with path.open("rb") as file:
             end = size(path)
@@ -131,5 +131,7 @@ def last_line(path: Path, offset: int) -> str:
             lines = file.read(_TAIL).decode(errors="replace").split("\n")
     except OSError:
         return ""
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    last = next(
+        (line.strip() for line in reversed(lines) if line.strip() and not is_debug(line)), ""
+    )
     return words_of(last)

@@ -1,6 +1,5 @@
 """What host-status.json tells, the states and exit codes in it, and who holds the directory."""
 
-import fcntl
 import json
 import os
 import signal
@@ -14,7 +13,7 @@ from typing import Any
 
 from booksan.errors import EXIT_CANNOT_START as EXIT_CANNOT_START
 from booksan.errors import UsageError
-from booksan_common.files import write_atomically
+from booksan_common.files import is_locked, try_lock, write_atomically
 
 # The states of a host and its workers, and the exit codes with a meaning.
 
@@ -182,33 +181,25 @@ def take_locks(data_dir: Path, timeout: float) -> HostLocks:
 
 def workers_alive(data_dir: Path) -> bool:
     """Say whether any worker, of whatever supervisor, still lives in the directory."""
-    if not (data_dir / WORKERS_LOCK).exists():
-        return False
-    fd = _take(data_dir / WORKERS_LOCK, 0)
-    if fd is None:
-        return True
-    os.close(fd)
-    return False
+    return is_locked(data_dir / WORKERS_LOCK)
 
 
 def supervisor_pid(data_dir: Path) -> int | None:
     """The supervisor that has the directory, dead ones excluded: their locks are free."""
-    try:
-        descriptor = os.open(data_dir / HOST_LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
+    lock = data_dir / HOST_LOCK
+    if not is_locked(lock):
         return None
-    try:
-        # Shared: two who look at once do not see each other.
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        text = os.read(descriptor, 32).decode(errors="replace").strip()
-        return int(text) if text.isdecimal() and _has_open(int(text), descriptor) else None
-    finally:
-        os.close(descriptor)
-    return None
+    text = _written_in(lock)
+    return int(text) if text.isdecimal() and _has_open(int(text), lock) else None
 
 
-def _has_open(pid: int, descriptor: int) -> bool:
+def _written_in(lock: Path) -> str:
+    with suppress(OSError):
+        return lock.read_text(encoding="utf-8", errors="replace").strip()
+    return ""
+
+
+def _has_open(pid: int, lock: Path) -> bool:
     """Between its lock and its pid in the file, the pid is that of an earlier supervisor, which by
     now may be anybody's."""
     if not Path("/proc/self/fd").is_dir():
@@ -216,34 +207,22 @@ def _has_open(pid: int, descriptor: int) -> bool:
     with suppress(OSError):
         for file in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
-                if os.path.samestat(file.stat(), os.fstat(descriptor)):
+                if file.samefile(lock):
                     return True
     return False
 
 
 def _holder(data_dir: Path) -> str:
-    with suppress(OSError):
-        pid = (data_dir / HOST_LOCK).read_text(encoding="utf-8").strip()
-        return f" (process {pid})" if pid.isdigit() else ""
-    return ""
+    pid = _written_in(data_dir / HOST_LOCK)
+    return f" (process {pid})" if pid.isdigit() else ""
 
 
 def _take(path: Path, timeout: float) -> int | None:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return fd
-    except BlockingIOError:
-        pass
-    try:
-        if timeout > 0:
-            with _alarm(timeout):
-                fcntl.flock(fd, fcntl.LOCK_EX)
-            return fd
-    except TimeoutError:
-        pass
-    os.close(fd)
-    return None
+    lock = try_lock(path, 0o644)
+    if lock is None and timeout > 0:
+        with suppress(TimeoutError), _alarm(timeout):
+            lock = try_lock(path, 0o644, wait=True)
+    return lock
 
 
 @contextmanager

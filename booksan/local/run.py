@@ -14,7 +14,7 @@ from rich.console import Console
 from booksan.datasets import dataset_named, datasets, describe
 from booksan.errors import BooksanError, RunFailed, UsageError
 from booksan.heartbeat import quiet_collector
-from booksan.home.view import HomeView
+from booksan.home import HomeView
 from booksan.host.handle import Host
 from booksan.host.status import HostState
 from booksan.local.workspace import Identity, Pinned, Workspace, caller_of, prepared_host

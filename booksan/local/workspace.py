@@ -1,7 +1,6 @@
 """The data directory of a run: whose it is, who works in it, and when it goes."""
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -23,11 +22,13 @@ from booksan.topology.model import Address, HostPlan, Queues, QueuesKind, Topolo
 from booksan.worker.shard import WARM_UP
 from booksan_client.caller import Caller, Limits, Servers
 from booksan_common.files import (
+    NO_ROOM,
     OPERATOR_TOKEN,
     TOKEN,
     authorization,
     is_temporary,
     make_private,
+    state_home,
     take_lock,
     write_atomically,
     write_private,
@@ -70,17 +71,6 @@ class Pinned:
     client: str
     shards: Mapping[str, int]
     expires: int
-
-
-def state_home() -> Path:
-    """The user's state directory, as the XDG specification has it: relative ones are ignored."""
-    configured = Path(os.environ.get("XDG_STATE_HOME", ""))
-    if configured.is_absolute():
-        return configured / "booksan"
-    try:
-        return Path.home() / ".local" / "state" / "booksan"
-    except RuntimeError:
-        raise UsageError("there is no home directory; name a directory with --data-dir") from None
 
 
 class Workspace:
@@ -162,7 +152,7 @@ class Workspace:
                 f"another booksan is working on this run in {self.path}; wait for it or stop it"
             ) from None
         except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno in NO_ROOM:
                 raise
             raise UsageError(
                 f"{self.path} cannot be used as data directory: {error.strerror}; "

@@ -5,7 +5,6 @@ alone, and the old tree is gone before the new one begins. One that only does no
 left alone as well: its heartbeat tells.
 """
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -28,6 +27,7 @@ from booksan.host.status import (
     workers_alive,
 )
 from booksan.membership.liveness import is_at_work
+from booksan_common.files import is_locked, try_lock
 
 REVIVAL_LOCK = "revival.lock"
 #: There while somebody stops the host for good.
@@ -39,28 +39,12 @@ _LOOK_AGAIN = 0.02
 
 def main(arguments: Sequence[str]) -> int:
     data_dir = Path(arguments[0])
-    lock = os.open(data_dir / REVIVAL_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return 0
-    return revive(data_dir)
+    return 0 if try_lock(data_dir / REVIVAL_LOCK) is None else revive(data_dir)
 
 
 def revival_under_way(data_dir: Path) -> bool:
     """Somebody is just reviving the host; one who begins later sees that it is stopped."""
-    try:
-        lock = os.open(data_dir / REVIVAL_LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        # Shared, so that it keeps nobody out but a reviver, for a moment.
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(lock)
-    return False
+    return is_locked(data_dir / REVIVAL_LOCK)
 
 
 def revive(data_dir: Path) -> int:

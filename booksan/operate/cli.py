@@ -8,7 +8,7 @@ import typer
 
 from booksan_client.cli import Json
 from booksan_client.completion import beginning
-from booksan_common.commands import Commands, notes
+from booksan_common.commands import Commands, notes, option
 
 if TYPE_CHECKING:
     from booksan.operate.inspect import Source, United
@@ -47,11 +47,11 @@ def _names(context: typer.Context, pattern: str) -> list[str]:
 
 DataDirs = Annotated[
     list[Path] | None,
-    typer.Option(
+    option(
+        "DIR",
+        "Of a host, a run or a cluster; repeat it for several.",
         "--data-dir",
-        metavar="DIR",
-        help="Of a host, a run or a cluster; repeat it for several.",
-        show_default="all in the user's state directory",
+        default="all in the user's state directory",
     ),
 ]
 Ids = Annotated[
@@ -156,14 +156,13 @@ def inspect(
     data_dir: DataDirs = None,
     sql: Annotated[
         str | None,
-        typer.Option(
-            metavar="SELECT",
-            help="Ask all databases of the client at once; host, stage and shard are columns.",
+        option(
+            "SELECT", "Ask all databases of the client at once; host, stage and shard are columns."
         ),
     ] = None,
     db: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Save them as one new database, for other tools."),
+        option("FILE", "Save them as one new database, for other tools."),
     ] = None,
     as_json: Json = False,
 ) -> None:

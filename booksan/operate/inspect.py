@@ -13,7 +13,7 @@ from rich.console import Console
 
 from booksan.errors import UsageError
 from booksan.operate.letters import DataDirectory, DeadLetter, find_letters
-from booksan.state.database import BUSY_SECONDS, open_reader
+from booksan.state.database import BUSY_SECONDS, open_reader, transaction
 from booksan.state.readers import (
     StreamProgress,
     clients,
@@ -145,7 +145,7 @@ class United:
         place = f"file:{quote(str(source.path))}?mode=ro"
         self._db.execute("ATTACH ? AS source", (place,))
         try:
-            with _all_or_nothing(self._db):
+            with transaction(self._db, "BEGIN"):
                 for name, columns in tables.items():
                     self._db.execute(_copying(name, columns), source[:3])
         finally:
@@ -210,24 +210,13 @@ def save(found: Iterable[Source], path: Path) -> United:
     try:
         with united(found, part) as whole:
             whole.copy(whole.tables)
+        # Not as other files: SQLite writes it, under its name.
         part.rename(path)
     except sqlite3.Error as error:
         raise UsageError(f"{path} cannot be written: {error}") from None
     finally:
         part.unlink(missing_ok=True)
     return whole
-
-
-@contextmanager
-def _all_or_nothing(db: sqlite3.Connection) -> Iterator[None]:
-    db.execute("BEGIN")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
 
 
 def _column(table: str, name: str) -> str:

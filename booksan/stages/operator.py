@@ -21,6 +21,7 @@ from booksan.messages import Message
 from booksan.shards import ShardId, queue_name
 from booksan.spec import Spec
 from booksan.stages.graph import Dataset, Keyed, Params
+from booksan.state.readers import inputs
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,7 @@ class Stateful(Operator, ABC):
 
     def is_complete(self, name: str) -> bool:
         """Has this input arrived completely?"""
-        row = self.db.execute("SELECT complete FROM inputs WHERE input = ?", (name,)).fetchone()
-        return bool(row and row[0])
+        return inputs(self.db).get(name, False)
 
     def failure(self) -> str | None:
         """Why the client's run has failed; only the home knows."""

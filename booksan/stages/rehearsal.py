@@ -23,7 +23,8 @@ from booksan.stages.check import check_output, routed
 from booksan.stages.dataset_errors import Defaults, UnknownParam, explained, unknown_column
 from booksan.stages.graph import Dataset, Keyed, Stage
 from booksan.stages.operator import Context, Stateful, Stateless
-from booksan.state.client import ClientStore
+from booksan.state.client import ClientStore, complete_inputs
+from booksan.state.database import has_table
 from booksan_common.names import nearest
 
 T = TypeVar("T")
@@ -105,7 +106,7 @@ class _Rehearsal:
         sources = [name for name in self._dataset.source if name in stage.inputs]
         for name in (*sources, *(each for each in stage.inputs if each not in sources)):
             self._take(stage, operator, stage.inputs.index(name))
-            operator.db.execute("UPDATE inputs SET complete = 1 WHERE input = ?", (name,))
+            complete_inputs(operator.db, [name])
             _tried(stage, partial(operator.input_complete, name))
         output: dict[str, Keyed] = {}
         cursor: str | None = None
@@ -147,7 +148,7 @@ class _Rehearsal:
         return Context(self._spec, self._dataset, stage, 0)
 
     def _check_answers(self) -> None:
-        taken = self._home_tables()
+        taken = self._taken_names()
         for query in self._dataset.queries:
             if query.name in taken:
                 raise UsageError(
@@ -161,14 +162,14 @@ class _Rehearsal:
                     f"not give; {nearest(lacking[0], found)}"
                 )
 
-    def _home_tables(self) -> set[str]:
-        """What a home has beside the answers, which are tables there too."""
+    def _taken_names(self) -> set[str]:
+        """Of queries: the home has tables of these names beside the answers, which are tables."""
         home = self._dataset.stage[HOME].operator
         assert isinstance(home, Stateful)
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
             ClientStore(Path(":memory:"), db, self._spec, made=False).create(HOME, 0, (), 0)
             Stateful.create(home.at(self._place(HOME), db))
-            return {name for (name,) in db.execute("SELECT name FROM sqlite_master")}
+            return {each.name for each in self._dataset.queries if has_table(db, each.name)}
 
 
 def _tried(stage: Stage, work: Callable[[], T], columns: Collection[str] = ()) -> T:

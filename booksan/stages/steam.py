@@ -132,6 +132,11 @@ def reviewed(stage: str) -> Give:
     return give
 
 
+def _reviews(picks: str) -> Tally:
+    """The reviews of each game, for the stage that picks some of them."""
+    return Tally(reviewed(picks), earlier="games", keep=("Name",))
+
+
 def in_english(games: list[tuple[str, list[Any], int]], params: Params) -> Mapping[str, Keyed]:
     """q4"""
     rows = [(int(app), *kept, passed) for app, kept, passed in games]
@@ -190,13 +195,7 @@ DATASET = Dataset(
             Top("q2.top", PLAYED, ("-average_playtime", "name", "app_id")),
             keyed=False,
         ),
-        Stage(
-            "q3-join",
-            _JOIN,
-            Tally(reviewed("q3-top"), earlier="games", keep=("Name",)),
-            joins=("games",),
-            key="game",
-        ),
+        Stage("q3-join", _JOIN, _reviews("q3-top"), joins=("games",), key="game"),
         Stage(
             "q3-top",
             ("q3-join",),
@@ -211,13 +210,7 @@ DATASET = Dataset(
             key="game",
             heavy=True,
         ),
-        Stage(
-            "q5-join",
-            _JOIN,
-            Tally(reviewed("q5-percentile"), earlier="games", keep=("Name",)),
-            joins=("games",),
-            key="game",
-        ),
+        Stage("q5-join", _JOIN, _reviews("q5-percentile"), joins=("games",), key="game"),
         Stage(
             "q5-percentile",
             ("q5-join",),

@@ -1,7 +1,7 @@
 """The database that one shard keeps for one client, and what a message means for its stream."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -11,7 +11,7 @@ from booksan.messages import Kind, Message
 from booksan.shards import ShardId
 from booksan.spec import Spec, spec_from_json
 from booksan.state import outbox
-from booksan.state.database import open_database, transaction
+from booksan.state.database import has_table, open_database, transaction
 from booksan.transport.base import Outgoing
 
 # End by counting: what a message means for its stream. Pure code, no database.
@@ -116,6 +116,15 @@ def database_path(root: Path, client: str, stage: str, shard: int) -> Path:
     return root / "clients" / client / f"{ShardId(stage, shard).file_name}.db"
 
 
+def set_meta(db: sqlite3.Connection, key: str, value: str | None) -> None:
+    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def complete_inputs(db: sqlite3.Connection, names: Iterable[str]) -> None:
+    """Notes that all of their streams are complete."""
+    db.executemany("UPDATE inputs SET complete = 1 WHERE input = ?", [(name,) for name in names])
+
+
 class ClientStore:
     """Dedup, streams, numbering and outbox; the operator's tables live beside them."""
 
@@ -133,7 +142,7 @@ class ClientStore:
             return None
         db = open_database(path, synchronous=synchronous)
         try:
-            if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+            if has_table(db, "meta"):
                 text = db.execute("SELECT value FROM meta WHERE key = 'spec'").fetchone()[0]
                 store = cls(path, db, spec_from_json(text), made=True)
                 store._upgrade()
@@ -174,7 +183,7 @@ class ClientStore:
 
     def _upgrade(self) -> None:
         """A database that was made before published messages were kept."""
-        if self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'published'").fetchone():
+        if has_table(self.db, "published"):
             return
         # Only here: it takes a third of a second to load, and old databases are rare.
         import sqlite_utils
@@ -201,7 +210,7 @@ class ClientStore:
         return row[0] if row else None
 
     def set_meta(self, key: str, value: str | None) -> None:
-        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        set_meta(self.db, key, value)
 
     @property
     def phase(self) -> str:
@@ -243,9 +252,7 @@ class ClientStore:
                    ORDER BY i.input"""
             )
         ]
-        self.db.executemany(
-            "UPDATE inputs SET complete = 1 WHERE input = ?", [(name,) for name in names]
-        )
+        complete_inputs(self.db, names)
         return names
 
     def complete_inputs(self) -> list[str]:

@@ -30,10 +30,18 @@ def open_reader(path: Path) -> sqlite3.Connection:
     )
 
 
+def has_table(db: sqlite3.Connection, name: str) -> bool:
+    """Or a view."""
+    return db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+
+
 @contextmanager
-def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """BEGIN IMMEDIATE ... COMMIT; whatever is raised inside rolls everything back."""
-    db.execute("BEGIN IMMEDIATE")
+def transaction(db: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
+    """From here to COMMIT; whatever is raised inside rolls everything back.
+
+    With `BEGIN` alone nobody is kept out, and all that is read is of one moment.
+    """
+    db.execute(begin)
     try:
         yield
         db.execute("COMMIT")

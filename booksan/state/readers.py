@@ -13,7 +13,7 @@ from booksan.errors import MessageError
 from booksan.shards import ShardId
 from booksan.spec import HOME, Spec, spec_from_json
 from booksan.state.client import ENDED
-from booksan.state.database import open_reader
+from booksan.state.database import has_table, open_reader
 
 # How far each stage is with a client, read from the stages' own databases.
 
@@ -139,6 +139,46 @@ def recorded(root: Path, stream: StreamProgress) -> int:
     return int(_read(_path(root, stream), sql, stream.sender)[0]["count"])
 
 
+# Of one client's database, for those who have it open.
+
+
+class Upload(NamedTuple):
+    """The stream of a source from the gateways."""
+
+    source: str
+    batches: int
+    #: Known once the end came.
+    of_batches: int | None
+    #: The first batch numbers that are missing below the highest that came, or below the end.
+    missing: tuple[int, ...]
+
+
+def uploads(db: sqlite3.Connection) -> list[Upload]:
+    streams = db.execute(
+        """SELECT input, received, length, ifnull(length, highest + 1), sender FROM streams
+           WHERE sender LIKE 'gateway/%'"""
+    ).fetchall()
+    return [
+        Upload(source, received, length, () if received == top else _missing(db, sender, top))
+        for source, received, length, top, sender in streams
+    ]
+
+
+def _missing(db: sqlite3.Connection, sender: str, top: int) -> tuple[int, ...]:
+    numbers = db.execute("SELECT seq FROM dedup WHERE sender = ? ORDER BY seq", (sender,))
+    return tuple(first_gaps((seq for (seq,) in numbers), top))
+
+
+def inputs(db: sqlite3.Connection) -> dict[str, bool]:
+    """Each input, and whether it has arrived completely."""
+    found = db.execute("SELECT input, complete FROM inputs")
+    return {name: bool(complete) for name, complete in found}
+
+
+def all_meta(db: sqlite3.Connection) -> dict[str, str]:
+    return dict(db.execute("SELECT key, value FROM meta"))
+
+
 def _databases(root: Path, client: str) -> list[Path]:
     return sorted((root / "clients" / client).glob("*.db"))
 
@@ -207,10 +247,10 @@ def unfinished_clients(data_dir: Path) -> list[Unfinished]:
         if not stage or not number.isdecimal():
             continue
         one = _held(path, Unfinished(path.parent.name, ShardId(stage, int(number))))
-        if one is None or _shard_row(data_dir, one, "tombstones"):
+        if one is None or _is_in_shard(data_dir, one, "tombstones"):
             continue
         if one.spec is None or one.spec.expires > now:
-            failed = _shard_row(data_dir, one, "failures")
+            failed = _is_in_shard(data_dir, one, "failures")
             found.append(one._replace(computed=one.computed or failed))
     return found
 
@@ -220,9 +260,9 @@ def _held(path: Path, one: Unfinished) -> Unfinished | None:
     comes again."""
     try:
         with closing(open_reader(path)) as db:
-            if not _has_table(db, "meta"):
+            if not has_table(db, "meta"):
                 return None
-            meta = dict(db.execute("SELECT key, value FROM meta"))
+            meta = all_meta(db)
             spec = spec_from_json(meta["spec"])
             return one._replace(spec=spec, computed=_is_computed(db, one.shard.stage, meta))
     except (sqlite3.Error, MessageError, KeyError):
@@ -233,23 +273,28 @@ def _is_computed(db: sqlite3.Connection, stage: str, meta: dict[str, str]) -> bo
     if db.execute("SELECT 1 FROM outbox LIMIT 1").fetchone():
         return False
     if stage == HOME:
-        return bool(db.execute("SELECT min(complete) FROM inputs").fetchone()[0])
+        return all(inputs(db).values())
     return meta["phase"] == ENDED
 
 
-def _shard_row(data_dir: Path, one: Unfinished, table: str) -> bool:
-    """Whether the shard's own database has the client in this table."""
-    path = data_dir / "shards" / f"{one.shard.file_name}.db"
+def shard_row(
+    data_dir: Path, shard: ShardId, client: str, table: str, column: str = "client"
+) -> str | None:
+    """What the shard's own database says of the client; None also before it is made."""
+    path = data_dir / "shards" / f"{shard.file_name}.db"
     if not path.exists():
-        return False
+        return None
+    with closing(open_reader(path)) as db:
+        if column not in {row[1] for row in db.execute(f"PRAGMA table_info({table})")}:
+            # Just being made, or made by an earlier version.
+            return None
+        sql = f"SELECT {column} FROM {table} WHERE client = ?"
+        row = db.execute(sql, (client,)).fetchone()
+        return str(row[0]) if row else None
+
+
+def _is_in_shard(data_dir: Path, one: Unfinished, table: str) -> bool:
     try:
-        with closing(open_reader(path)) as db:
-            sql = f"SELECT 1 FROM {table} WHERE client = ?"
-            return _has_table(db, table) and bool(db.execute(sql, (one.client,)).fetchone())
+        return shard_row(data_dir, one.shard, one.client, table) is not None
     except sqlite3.Error:
         return False
-
-
-def _has_table(db: sqlite3.Connection, name: str) -> bool:
-    sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
-    return db.execute(sql, (name,)).fetchone() is not None

@@ -1,7 +1,5 @@
 """The database of a shard itself: which clients are gone or failed, and what it fights with."""
 
-import fcntl
-import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +9,7 @@ from booksan.shards import ShardId
 from booksan.state import outbox
 from booksan.state.database import open_database, transaction
 from booksan.transport.base import Outgoing
+from booksan_common.files import try_lock
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS tombstones (
@@ -53,16 +52,13 @@ def lock_shard(root: Path, stage: str, shard: int) -> int:
     directory = root / "shards"
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{ShardId(stage, shard).file_name}.lock"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
+    lock = try_lock(path, 0o644)
+    if lock is None:
         raise StateError(
             f"{ShardId(stage, shard)} is being worked on by another process (lock {path}); "
             "stop it first"
-        ) from None
-    return descriptor
+        )
+    return lock
 
 
 class ShardStore:

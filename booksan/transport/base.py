@@ -46,7 +46,25 @@ class Depth(NamedTuple):
     bytes: int
 
 
-class Consumer(ABC):
+class Closing(ABC):
+    """What a `with` closes."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Consumer(Closing):
     """The only reader of a queue, over all processes. One thread uses it; any may wake it."""
 
     @abstractmethod
@@ -73,19 +91,8 @@ class Consumer(ABC):
     def close(self) -> None:
         """Gives the queue back; what is not acknowledged goes to the next consumer."""
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-class Transport(ABC):
+class Transport(Closing):
     """A way to the queues. Any number of threads may publish at once."""
 
     @abstractmethod
@@ -122,17 +129,6 @@ class Transport(ABC):
                 return False
             time.sleep(min(next(pauses), left))
         return True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def check_queue_name(queue: str) -> None:

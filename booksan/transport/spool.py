@@ -26,9 +26,9 @@ from booksan.transport.spool_consumer import (
     os_errors,
     queue_files,
     ring,
-    try_lock,
     write_all,
 )
+from booksan_common.files import take_lock
 
 #: Messages written before the first of them is synced. The disk takes them together, which is
 #: faster; each holds an open file meanwhile, and many threads may publish at once.
@@ -137,6 +137,7 @@ class Producer:
             for temporary in temporaries:
                 with os_errors("sync", temporary.path):
                     self._disk.sync_file(temporary.descriptor)
+            # Not one by one as other files are: one sync of the directory is enough for them all.
             for temporary in temporaries:
                 with os_errors("publish", temporary.target):
                     temporary.path.rename(temporary.target)
@@ -164,8 +165,8 @@ def remove_leftovers(tmp: Path) -> None:
     """Removes the directories of producers that died: their locks can be had."""
     for directory in tmp.iterdir():
         # Its owner or another process may be removing it too.
-        with suppress(FileNotFoundError):
-            lock = try_lock(directory / "lock")
+        with suppress(FileNotFoundError, BlockingIOError):
+            lock = take_lock(directory / "lock")
             if lock is not None:
                 try:
                     _remove_directory(directory)
@@ -177,12 +178,10 @@ def _make_own_directory(tmp: Path) -> tuple[Path, int]:
     while True:
         directory = tmp / secrets.token_hex(8)
         directory.mkdir()
-        with suppress(FileNotFoundError):
-            lock = try_lock(directory / "lock")
+        with suppress(BlockingIOError):
+            lock = take_lock(directory / "lock")
             if lock is not None:
-                if os.fstat(lock).st_nlink > 0:
-                    return directory, lock
-                os.close(lock)
+                return directory, lock
         # Somebody took the directory for a leftover before it was locked: take another.
 
 

@@ -1,7 +1,6 @@
 """The spool on disk, and the reading end of one of its queues."""
 
 import errno
-import fcntl
 import logging
 import os
 import re
@@ -17,6 +16,7 @@ from typing import NamedTuple
 
 from booksan.errors import NoSpace, QueueBusy, TransportError
 from booksan.transport.base import Consumer, Delivery
+from booksan_common.files import NO_ROOM, sync_directory, try_lock
 
 # The spool on disk: its layout, its names, and what both ends of a queue do with files.
 #
@@ -85,23 +85,9 @@ def os_errors(doing: str, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         text = f"cannot {doing} {path}: {error.strerror}"
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in NO_ROOM:
             raise NoSpace(f"{text}. Free some space on that file system and try again.") from error
         raise TransportError(text) from error
-
-
-def try_lock(path: Path) -> int | None:
-    """A descriptor that holds the lock until it is closed or its process dies; None if taken."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        return None
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def write_all(descriptor: int, body: bytes) -> None:
@@ -149,13 +135,8 @@ class Disk:
             os.fdatasync(descriptor)
 
     def sync_directory(self, path: Path) -> None:
-        if not self._sync:
-            return
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        if self._sync:
+            sync_directory(path)
 
     def make_directory(self, path: Path) -> None:
         """Makes the directory and what is missing above it."""

@@ -82,8 +82,11 @@ class Handler:
         groups: dict[str, list[Message]] = {}
         for message in messages:
             groups.setdefault(message.client, []).append(message)
+        steps = self.shard.steps
         for client, group in groups.items():
             beat()
+            if steps.on:
+                steps.of.update({client: len(group)})
             wanted = self._wanted(client, group)
             if wanted:
                 self._handle_client(client, wanted)
@@ -198,10 +201,16 @@ class Handler:
                 end = encode(end_message(message.spec, place.sender, message.seq))
                 outgoing += [Outgoing(queue, end) for queue in place.receiving_queues()]
             elif message.kind is Kind.BATCH:
-                output = operator.at(place).transform(message)
-                outgoing += numbered_messages(
-                    place.dataset, message.spec, place.sender, message.seq, message.digest, output
-                )
+                with self.shard.steps.time("prepare"):
+                    output = operator.at(place).transform(message)
+                    outgoing += numbered_messages(
+                        place.dataset,
+                        message.spec,
+                        place.sender,
+                        message.seq,
+                        message.digest,
+                        output,
+                    )
         self.crash("computed")
         self.publisher.publish_now(outgoing)
 
@@ -327,7 +336,7 @@ class Handler:
 
     def _new_session(self, store: ClientStore) -> Session:
         try:
-            session = Session(store, self._place(store.spec), self.crash, self.shard.now)
+            session = Session(store, self._place(store.spec), self.shard)
         except BaseException:
             store.close()
             raise

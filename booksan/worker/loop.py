@@ -38,6 +38,7 @@ class Worker:
         self.settings = shard.settings
         self.store = shard.store
         self.crash = shard.crash
+        self.steps = shard.steps
         self.consumer = shard.transport.consume(shard.queue)
         #: Messages still to be handled one by one, because the last life ended badly.
         self.careful = 0
@@ -123,8 +124,10 @@ class Worker:
                 self._handle_carefully(deliveries[0])
             else:
                 self._handle_together(deliveries)
-            self.consumer.acknowledge(deliveries)
+            with self.steps.time("acknowledge"):
+                self.consumer.acknowledge(deliveries)
             self.crash("acknowledged")
+            self.steps.tell("step", messages=len(deliveries))
         return self._carry_on(alone=not deliveries) or bool(deliveries)
 
     def _carry_on(self, *, alone: bool) -> bool:
@@ -145,6 +148,7 @@ class Worker:
         """What raises is tried again after the others' work, and then the run has failed."""
         try:
             self.handler.advance(client)
+            self.steps.tell("piece", client)
         except OtherVersion as error:
             log.error("waits for another version: %s", error, extra=of_client(client))
             del self.handler.due[client]

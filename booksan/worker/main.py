@@ -1,7 +1,5 @@
 """A worker's process, from the fork to its end."""
 
-import contextlib
-import fcntl
 import logging
 import os
 import resource
@@ -23,6 +21,7 @@ from booksan.worker.failures import is_environment
 from booksan.worker.loop import Worker
 from booksan.worker.shard import Settings, Shard, crash_points
 from booksan_common.backoff import Backoff
+from booksan_common.files import try_lock
 
 log = logging.getLogger("booksan.worker")
 
@@ -134,15 +133,14 @@ class WorkerProcess:
 
     def _warm_up(self, worker: Worker) -> None:
         """Until it has loaded all, in its turn or because a message came."""
-        lock = os.open(self.root / WARM_UP_LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            while not self.stopping and not worker.step(WARM_UP_LOOK):
-                with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        while not self.stopping and not worker.step(WARM_UP_LOOK):
+            lock = try_lock(self.root / WARM_UP_LOCK)
+            if lock is not None:
+                try:
                     worker.warm_up()
-                    return
-        finally:
-            os.close(lock)
+                finally:
+                    os.close(lock)
+                return
 
 
 def sessions_at_once(settings: Settings) -> int:

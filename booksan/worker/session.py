@@ -1,10 +1,12 @@
 """A stateful shard's work for one client: its store, its operator, its output, published."""
 
+import logging
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from booksan import news
 from booksan.heartbeat import beat
+from booksan.logs import of_client
 from booksan.messages import Control, Kind, Message, control_message, encode, end_message
 from booksan.partition import bodies, body_digest, partition
 from booksan.shards import queue_name
@@ -15,8 +17,10 @@ from booksan.state import outbox
 from booksan.state.client import ENDED, FINISHING, TAKING, ClientStore, Conflict, Verdict
 from booksan.state.database import transaction
 from booksan.transport.base import Outgoing
-from booksan.worker.shard import Crash, Shard
+from booksan.worker.shard import Shard
 from booksan_common.files import sync_directory
+
+log = logging.getLogger("booksan.worker")
 
 # Out of the outbox into the queues: publish, confirm, and only then note that it is done.
 
@@ -26,26 +30,29 @@ class Publisher:
         self._transport = shard.transport
         self._chunk = shard.settings.publish_chunk
         self._crash = shard.crash
+        self._steps = shard.steps
 
     def publish(self, db: sqlite3.Connection, *, keep: bool = False) -> None:
         """Everything that waits in the outbox, confirmed; `keep` it, to send it again if asked."""
         if not outbox.waiting(db):
             return
-        for count, chunk in enumerate(outbox.chunks(db, self._chunk)):
-            beat()
-            if count:
-                self._crash("partly-published")
-            self._transport.publish(chunk)
+        with self._steps.time("publish"):
+            for count, chunk in enumerate(outbox.chunks(db, self._chunk)):
+                beat()
+                if count:
+                    self._crash("partly-published")
+                self._transport.publish(chunk)
         self._crash("published")
         (outbox.mark_published if keep else outbox.clear)(db)
         self._crash("outbox-cleared")
 
     def publish_now(self, messages: Sequence[Outgoing]) -> None:
         """What a stateless stage makes of its input, which is acknowledged after this."""
-        for start in range(0, len(messages), self._chunk):
-            if start:
-                self._crash("partly-published")
-            self._transport.publish(messages[start : start + self._chunk])
+        with self._steps.time("publish"):
+            for start in range(0, len(messages), self._chunk):
+                if start:
+                    self._crash("partly-published")
+                self._transport.publish(messages[start : start + self._chunk])
         self._crash("published")
 
 
@@ -55,15 +62,14 @@ class Publisher:
 class Session:
     """Everything a transaction of one client touches. Closed and made anew after any error."""
 
-    def __init__(
-        self, store: ClientStore, place: Context, crash: Crash, now: Callable[[], float]
-    ) -> None:
+    def __init__(self, store: ClientStore, place: Context, shard: Shard) -> None:
         operator = place.dataset.stage[place.stage].operator
         assert isinstance(operator, Stateful)
         self.store = store
         self.place = place
-        self.crash = crash
-        self.now = now
+        self.crash = shard.crash
+        self.now = shard.now
+        self.steps = shard.steps
         self.operator = operator.at(place, store.db)
         if not store.made:
             self._create()
@@ -85,12 +91,13 @@ class Session:
 
     def take(self, messages: Sequence[Message]) -> None:
         """Handles batches, ends and controls in one transaction; repeats change nothing."""
-        new = self._new(messages)
-        prepared = [self._prepared(message) for message in new]
+        with self.steps.time("prepare"):
+            new = self._new(messages)
+            prepared = [self._prepared(message) for message in new]
         self.crash("computed")
         if not new:
             return
-        with transaction(self.store.db):
+        with self.steps.time("transaction"), transaction(self.store.db):
             for message, result in zip(new, prepared, strict=True):
                 self._apply(message, result)
             reported = self._advance()
@@ -101,7 +108,7 @@ class Session:
         """One piece of the final output, with the ends after the last; False if none is due."""
         if self.store.phase != FINISHING:
             return False
-        with transaction(self.store.db):
+        with self.steps.time("transaction"), transaction(self.store.db):
             piece = self.operator.final(self.store.meta("cursor"))
             for stage, keyed in piece.output.items():
                 self._emit(stage, keyed)
@@ -186,6 +193,7 @@ class Session:
         """What follows from the messages recorded in this transaction; True if home is told."""
         reported = False
         for name in self.store.newly_complete():
+            log.debug("complete", extra=of_client(self.place.spec.client, input=name))
             self.operator.input_complete(name)
             if name in self.place.dataset.stage[self.place.stage].joins:
                 self._report_complete(name)

@@ -1,5 +1,6 @@
 """What a worker works with: its shard, its disk, its queues, its settings, its crash points."""
 
+import logging
 import os
 import signal
 from collections import Counter
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from booksan.clock import Clock
+from booksan.logs import Steps
 from booksan.shards import ShardId, queue_name
 from booksan.state.shard import ShardStore
 from booksan.transport.base import Transport
@@ -125,6 +127,8 @@ class Shard:
     settings: Settings = field(default_factory=Settings)
     crash: Crash = never
     clock: Clock = field(default_factory=Clock)
+    #: Of the worker's loop, for those who follow it by debug lines.
+    steps: Steps = field(default_factory=lambda: Steps(logging.getLogger("booksan.worker")))
 
     @property
     def queue(self) -> str:

@@ -7,7 +7,7 @@ import typer
 
 import booksan_client
 from booksan_client import completion
-from booksan_common.commands import SELDOM, SERVERS, SETTINGS, Commands, notes, version
+from booksan_common.commands import SELDOM, SERVERS, SETTINGS, Commands, notes, option, version
 
 app = typer.Typer(
     cls=Commands,
@@ -23,39 +23,28 @@ _SERVER_CODES = (7, 8)
 
 Server = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="URL",
-        help="A server; repeat it for several, of which any that works is used. "
+    option(
+        "URL",
+        "A server; repeat it for several, of which any that works is used. "
         "BOOKSAN_SERVER names them too, with commas.",
-        show_default="http://127.0.0.1:7300",
-        rich_help_panel=SERVERS,
+        default="http://127.0.0.1:7300",
+        panel=SERVERS,
     ),
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="File with the servers' token.",
-        show_default="$BOOKSAN_TOKEN",
-        rich_help_panel=SERVERS,
-    ),
+    option("FILE", "File with the servers' token.", default="$BOOKSAN_TOKEN", panel=SERVERS),
 ]
 OperatorTokenFile = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="File with the operator's token.",
-        show_default="$BOOKSAN_OPERATOR_TOKEN",
-        rich_help_panel=SERVERS,
+    option(
+        "FILE", "File with the operator's token.", default="$BOOKSAN_OPERATOR_TOKEN", panel=SERVERS
     ),
 ]
 Patience = Annotated[
     float,
-    typer.Option(
-        min=0,
-        metavar="SECONDS",
-        help="Give up after so long without any success at any server.",
-        rich_help_panel=SERVERS,
+    option(
+        "SECONDS", "Give up after so long without any success at any server.", panel=SERVERS, min=0
     ),
 ]
 
@@ -79,21 +68,19 @@ Files = Annotated[
         help="Its files in order, plain or .gz.",
     ),
 ]
-Out = Annotated[Path, typer.Option(metavar="DIR", help="For the answers, q1.csv and so on.")]
+Out = Annotated[Path, option("DIR", "For the answers, q1.csv and so on.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "NAME=VALUE",
+        "A parameter, e.g. q3.min_reviews=5; repeat it for more.",
         "--set",
-        metavar="NAME=VALUE",
-        help="A parameter, e.g. q3.min_reviews=5; repeat it for more.",
         autocompletion=completion.settings,
     ),
 ]
 MaxRejected = Annotated[
     int | None,
-    typer.Option(
-        min=0, metavar="N", help="Stop when more rows are rejected.", show_default="no limit"
-    ),
+    option("N", "Stop when more rows are rejected.", default="no limit", min=0),
 ]
 BatchBytes = Annotated[
     int | None, typer.Option(min=1, max=4 * 1024 * 1024, help="Size of a batch.", hidden=True)
@@ -103,21 +90,21 @@ Json = Annotated[
 ]
 Format = Annotated[
     str,
-    typer.Option(
+    option(
+        "FORMAT",
+        "Of the answers: csv, json or parquet.",
         "--format",
-        metavar="FORMAT",
-        help="Of the answers: csv, json or parquet.",
         autocompletion=completion.formats,
     ),
 ]
 
 Queries = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "NAME",
+        "Show and write only this query's answer, e.g. q3; repeat it for more.",
         "--query",
-        metavar="NAME",
-        help="Show and write only this query's answer, e.g. q3; repeat it for more.",
-        show_default="all",
+        default="all",
         autocompletion=completion.queries,
     ),
 ]
@@ -132,22 +119,16 @@ _SHORT = 30.0
 
 _Id = Annotated[
     str | None,
-    typer.Option(
-        "--id",
-        metavar="NAME",
-        help="The client's id.",
-        show_default="made up",
-        rich_help_panel=SELDOM,
-    ),
+    option("NAME", "The client's id.", "--id", default="made up", panel=SELDOM),
 ]
 
 _Compress = Annotated[
     str,
-    typer.Option(
-        metavar="HOW",
-        help="Batches on their way: none or gzip.",
+    option(
+        "HOW",
+        "Batches on their way: none or gzip.",
+        panel=SELDOM,
         autocompletion=completion.compressions,
-        rich_help_panel=SELDOM,
     ),
 ]
 
@@ -164,11 +145,7 @@ def submit(
     server: Server = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="For the answers, q1.csv and so on.",
-            show_default="none, with --detach",
-        ),
+        option("DIR", "For the answers, q1.csv and so on.", default="none, with --detach"),
     ] = None,
     form: Format = "csv",
     queries: Queries = None,
@@ -324,15 +301,7 @@ alone.add_typer(app)
 
 @alone.callback()
 def booksan_client_app(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=version("booksan-client", booksan_client.__version__),
-            is_eager=True,
-            help="Shows the version.",
-        ),
-    ] = False,
+    version: Annotated[bool, version("booksan-client", booksan_client.__version__)] = False,
 ) -> None:
     """Sends files to a booksan server and fetches the answers."""
 

@@ -1,6 +1,5 @@
 """How every command line is read, helped with, interrupted, and ended."""
 
-import errno
 import io
 import json
 import os
@@ -20,7 +19,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from booksan_common.errors import EXIT_CODES, BooksanError, Interrupted, NoSpace, UsageError
-from booksan_common.files import existing, state_home, write_private
+from booksan_common.files import NO_ROOM, existing, state_home, write_private
 from booksan_common.names import nearest
 from booksan_common.terminal import PatientConsole, mute, shown
 
@@ -96,7 +95,7 @@ def stop_flag() -> Callable[[], bool]:
 
 
 def os_error(error: OSError, places: Sequence[Path]) -> tuple[str, int]:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in NO_ROOM:
         return (
             f"no space left where {_fullest(places)} is; make room, then the same command goes on "
             "where it was",
@@ -153,6 +152,21 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 #: Titles of groups of options.
 SERVERS = "Servers"
 SELDOM = "Seldom needed"
+
+
+def option(
+    value: str,
+    help: str,
+    *names: str,
+    default: str | None = None,
+    panel: str | None = None,
+    **more: Any,
+) -> Any:
+    """An option with a value: what it is called, what it is for, what it is unless it is given."""
+    told = True if default is None else default
+    return typer.Option(
+        *names, metavar=value, help=help, show_default=told, rich_help_panel=panel, **more
+    )
 
 
 def notes(*examples: str, codes: Sequence[int] = ()) -> str:
@@ -273,11 +287,11 @@ def _options(error: Any) -> list[str]:
 
 
 def version(name: str, number: str) -> Any:
-    """The callback of `--version`."""
+    """The option `--version`."""
 
     def show(wanted: bool) -> None:
         if wanted:
             typer.echo(f"{name} {number}")
             raise typer.Exit
 
-    return show
+    return typer.Option("--version", callback=show, is_eager=True, help="Shows the version.")

@@ -143,21 +143,53 @@ def check_private(path: Path, refuse: Callable[[str], Exception]) -> None:
         path.chmod(stat.S_IMODE(found.st_mode) & ~_OTHERS_MAY_WRITE)
 
 
+def _flock(path: Path, flags: int, operation: int, mode: int = 0) -> int | None:
+    """The file, opened and locked; None if somebody else has a lock on it that forbids this one."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        fcntl.flock(descriptor, operation)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def try_lock(path: Path, mode: int = 0o600, *, wait: bool = False) -> int | None:
+    """A descriptor that holds the lock until it is closed or its process dies; None if taken."""
+    return _flock(
+        path, os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), mode
+    )
+
+
 def take_lock(path: Path, mode: int = 0o600) -> int | None:
     """The lock in a directory, BlockingIOError if another has it; None if it went meanwhile."""
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        lock = try_lock(path, mode)
     except FileNotFoundError:
         return None
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(lock).st_nlink:
-            return lock
-    except BaseException:
-        os.close(lock)
-        raise
+    if lock is None:
+        raise BlockingIOError(errno.EWOULDBLOCK, "another process has the lock", str(path))
+    if os.fstat(lock).st_nlink:
+        return lock
     os.close(lock)
     return None
+
+
+def is_locked(path: Path) -> bool:
+    """Whether anybody has the lock; a file that is not there is not made.
+
+    The look is a shared lock for a moment, so that two who look at once do not see each other.
+    """
+    try:
+        descriptor = _flock(path, os.O_RDONLY, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    if descriptor is not None:
+        os.close(descriptor)
+    return descriptor is None
 
 
 def state_home() -> Path:

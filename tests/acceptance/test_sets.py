@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from booksan.generate.steam import generate_steam
+from booksan.generate.steam import GENERATOR
 from tests.acceptance.crashes import orders_for, run_with_crashes
 from tests.oracle import steam
 from tests.support.command import Place
@@ -74,7 +74,7 @@ def read_parquet(path: Path) -> list[dict[str, object]]:
 def test_games_under_a_header_of_40_names_have_the_answers_of_those_under_39(place: Place) -> None:
     """The other games here have one name less than fields, as the public ones."""
     made = {
-        names: generate_steam(place.root / str(names), rows=1_000, seed=23, header_names=names)
+        names: GENERATOR.generate(place.root / str(names), rows=1_000, seed=23, header_names=names)
         for names in (39, 40)
     }
     for names, one in made.items():

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from booksan.answers import csv_bytes
 from booksan.datasets import dataset_named
 from booksan.gateway.uploads import Gateway
-from booksan.home.view import HomeStatus, HomeView
+from booksan.home import HomeStatus, HomeView
 from booksan.host.config import HostConfig, WorkerSpec, write_config
 from booksan.host.handle import Host
 from booksan.shards import queue_name
@@ -22,7 +21,7 @@ from booksan.spec import Spec
 from booksan.state.readers import clients, progress
 from booksan.tickets import load_secret
 from booksan.transport.spool import Spool
-from tests.support.data import Sample, sample, shards
+from tests.support.data import Sample, csv_bytes, sample, shards
 
 BOOKS = dataset_named("books")
 

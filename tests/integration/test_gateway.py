@@ -22,7 +22,7 @@ import zstandard
 from booksan.answers import Format, write_answer
 from booksan.datasets import dataset_named
 from booksan.gateway.config import read_address
-from booksan.home.view import HomeView
+from booksan.home import HomeView
 from booksan.shards import shard_of
 from booksan.tickets import load_secret
 from booksan_client.wire import Request as WireRequest

@@ -14,7 +14,7 @@ import pytest
 from booksan.datasets import dataset_named
 from booksan.errors import RunFailed
 from booksan.generate.books import generate_books
-from booksan.home.view import HomeView
+from booksan.home import HomeView
 from booksan.local import run as module
 from booksan.local.run import LocalRun, Options, Summary, run
 from booksan.messages import Control, control_message, encode

@@ -9,12 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from booksan.answers import csv_bytes
 from booksan.clock import Clock
 from booksan.datasets import dataset_named
 from booksan.gateway.progress import local_progress, resend_of, united
 from booksan.gateway.uploads import Gateway
-from booksan.home.view import HomeView
+from booksan.home import HomeView
 from booksan.shards import queue_name
 from booksan.spec import HOME, Spec
 from booksan.state.shard import ShardStore
@@ -22,6 +21,7 @@ from booksan.tickets import check_permit, open_ticket
 from booksan.worker.loop import Worker
 from booksan.worker.shard import Settings, Shard
 from tests.simulation.memory import MemoryTransport
+from tests.support.data import csv_bytes
 
 SECRET = b"simulated"
 SETTINGS = Settings(max_messages=4, publish_chunk=1, piece_rows=2, synchronous="OFF")

@@ -2,9 +2,12 @@
 
 import functools
 import tempfile
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from booksan.answers import csv_chunks
 from booksan.datasets import dataset_named
 from booksan.generate.books import generate_books
 from booksan.spec import Spec
@@ -38,6 +41,10 @@ class Sample:
     def spec(self, client: str, shards: dict[str, int]) -> Spec:
         version = dataset_named(self.dataset).version
         return Spec(client, self.dataset, version, self.params, self.columns, shards, 2**40)
+
+
+def csv_bytes(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    return b"".join(csv_chunks(header, rows))
 
 
 def shards_of(name: str, keyed: int, single: int = 1) -> dict[str, int]:

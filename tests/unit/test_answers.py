@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from booksan.answers import Format, Row, csv_bytes, json_rows, native_rows, write_answer
+from booksan.answers import Format, Row, json_rows, native_rows, write_answer
 from booksan.stages.graph import Query
 from booksan.stages.kinds import ColumnType
+from tests.support.data import csv_bytes
 
 QUERY = Query(
     "q3",

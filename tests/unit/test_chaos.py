@@ -46,7 +46,7 @@ def host(name: str, pid: int, *, leads: bool = False) -> HostView:
 
 def three(**more: object) -> View:
     hosts = (host("alpha", 10), host("beta", 20), host("gamma", 30, leads=True))
-    return View(hosts, process(90), has_broker=True, **more)  # type: ignore[arg-type]
+    return View(hosts, process(90), **more)  # type: ignore[arg-type]
 
 
 def strike(

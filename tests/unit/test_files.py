@@ -1,5 +1,6 @@
 """A file is there whole or not at all, and what was there before stays until then."""
 
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -9,7 +10,13 @@ import pytest
 
 from booksan.host.config import HostConfig, WorkerSpec, write_config
 from booksan.host.status import HostState, HostStatus, write_status
-from booksan_common.files import sync_directory, write_atomically
+from booksan_common.files import (
+    is_locked,
+    sync_directory,
+    take_lock,
+    try_lock,
+    write_atomically,
+)
 
 
 class Full(Exception):
@@ -140,3 +147,32 @@ def test_what_a_host_is_asked_for_survives_a_power_cut(
     assert synced == [".host.json.tmp", tmp_path.name]
     write_status(tmp_path, HostStatus(1, HostState.RUNNING, 0, ()))
     assert len(synced) == 2
+
+
+def test_a_lock_has_one_holder_and_is_seen_by_others(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not is_locked(path)
+    assert not path.exists()
+    lock = try_lock(path)
+    assert lock is not None
+    assert is_locked(path)
+    assert is_locked(path)
+    assert try_lock(path) is None
+    with pytest.raises(BlockingIOError):
+        take_lock(path)
+    os.close(lock)
+    assert not is_locked(path)
+
+
+def test_a_lock_that_went_while_it_was_taken_is_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, flock = tmp_path / "lock", fcntl.flock
+
+    def removed_first(descriptor: int, operation: int) -> None:
+        path.unlink()
+        flock(descriptor, operation)
+
+    assert take_lock(tmp_path / "gone" / "lock") is None
+    monkeypatch.setattr(fcntl, "flock", removed_first)
+    assert take_lock(path) is None

@@ -9,7 +9,7 @@ import pytest
 
 from booksan.errors import UsageError
 from booksan.generate import generator
-from booksan.generate.aoe2 import GENERATOR, generate_aoe2
+from booksan.generate.aoe2 import GENERATOR
 from booksan.generate.generator import Chance
 from booksan.generate.matches import Tokens
 from tests.unit.reading import (
@@ -61,26 +61,26 @@ def read(made: tuple[Path, Path]) -> Data:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    return read(generate_aoe2(tmp_path_factory.mktemp("large"), rows=100_000, seed=1).paths)
+    return read(GENERATOR.generate(tmp_path_factory.mktemp("large"), rows=100_000, seed=1).paths)
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    return read(generate_aoe2(tmp_path_factory.mktemp("small"), rows=1000, seed=1).paths)
+    return read(GENERATOR.generate(tmp_path_factory.mktemp("small"), rows=1000, seed=1).paths)
 
 
 @pytest.mark.parametrize("dirty", [False, True])
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, dirty: bool) -> None:
-    first = generate_aoe2(tmp_path / "a", rows=1500, seed=5, dirty=dirty)
-    again = generate_aoe2(tmp_path / "b", rows=1500, seed=5, dirty=dirty)
-    other = generate_aoe2(tmp_path / "c", rows=1500, seed=6, dirty=dirty)
+    first = GENERATOR.generate(tmp_path / "a", rows=1500, seed=5, dirty=dirty)
+    again = GENERATOR.generate(tmp_path / "b", rows=1500, seed=5, dirty=dirty)
+    other = GENERATOR.generate(tmp_path / "c", rows=1500, seed=6, dirty=dirty)
     assert digest(first) == digest(again)
     for one, two in zip(first.paths, other.paths, strict=True):
         assert one.read_bytes() != two.read_bytes()
 
 
 def test_the_bytes_are_the_same_on_every_machine_and_version(tmp_path: Path) -> None:
-    made = generate_aoe2(tmp_path, rows=1500, seed=5, dirty=True)
+    made = GENERATOR.generate(tmp_path, rows=1500, seed=5, dirty=True)
     assert digest(made) == "ecf3e565b2f4493c9bd82acee18a9539e135320f95a2e28b404e79a5c56823c7"
 
 
@@ -92,7 +92,7 @@ def test_files_have_the_columns_of_the_public_ones(large: Data) -> None:
 
 @pytest.mark.parametrize(("matches", "rows"), [(0, 0), (0, 40), (50, 0), (3, 1), (10, 6000)])
 def test_any_numbers_will_do(tmp_path: Path, matches: int, rows: int) -> None:
-    made = generate_aoe2(tmp_path, rows=rows, first_rows=matches, seed=3)
+    made = GENERATOR.generate(tmp_path, rows=rows, first_rows=matches, seed=3)
     assert tuple(path.name for path in made.paths) == GENERATOR.files
     assert [len(each) for each in read(made.paths)] == [matches, rows]
     assert [each.rows for each in made.written] == [matches, rows]
@@ -100,7 +100,7 @@ def test_any_numbers_will_do(tmp_path: Path, matches: int, rows: int) -> None:
 
 def test_negative_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="-1"):
-        generate_aoe2(tmp_path / "none", rows=-1, seed=1)
+        GENERATOR.generate(tmp_path / "none", rows=-1, seed=1)
     assert not (tmp_path / "none").exists()
 
 
@@ -269,8 +269,8 @@ def test_small_data_is_varied_enough(small: Data) -> None:
 def test_a_dirty_file_holds_the_clean_rows_and_the_named_bad_ones(
     tmp_path: Path, seed: int, rows: int
 ) -> None:
-    clean = generate_aoe2(tmp_path / "clean", rows=rows, seed=seed)
-    dirty = generate_aoe2(tmp_path / "dirty", rows=rows, seed=seed, dirty=True)
+    clean = GENERATOR.generate(tmp_path / "clean", rows=rows, seed=seed)
+    dirty = GENERATOR.generate(tmp_path / "dirty", rows=rows, seed=seed, dirty=True)
     check_dirty(clean.first, dirty.first, MATCH_KINDS)
     check_dirty(clean.second, dirty.second, PLAYER_KINDS)
     if rows >= 4000:

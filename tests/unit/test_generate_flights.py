@@ -8,7 +8,7 @@ import pytest
 from booksan.errors import UsageError
 from booksan.generate import generator
 from booksan.generate.airports import BUSY, miles
-from booksan.generate.flights import GENERATOR, generate_flights, iso_duration
+from booksan.generate.flights import GENERATOR, iso_duration
 from tests.unit.reading import DURATIONS, ISO, NUMBER, NUMBERS, Row, check_dirty, digest, read_clean
 
 AIRPORT_COLUMNS = [
@@ -57,7 +57,7 @@ def route(flight: Row) -> tuple[str, str]:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    airports, flights = generate_flights(
+    airports, flights = GENERATOR.generate(
         tmp_path_factory.mktemp("large"), rows=40_000, seed=1
     ).paths
     return Data(read_clean(airports, ";"), read_clean(flights))
@@ -65,22 +65,24 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Data:
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    airports, flights = generate_flights(tmp_path_factory.mktemp("small"), rows=1000, seed=1).paths
+    airports, flights = GENERATOR.generate(
+        tmp_path_factory.mktemp("small"), rows=1000, seed=1
+    ).paths
     return Data(read_clean(airports, ";"), read_clean(flights))
 
 
 @pytest.mark.parametrize("dirty", [False, True])
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, dirty: bool) -> None:
-    first = generate_flights(tmp_path / "a", rows=1500, seed=5, dirty=dirty)
-    again = generate_flights(tmp_path / "b", rows=1500, seed=5, dirty=dirty)
-    other = generate_flights(tmp_path / "c", rows=1500, seed=6, dirty=dirty)
+    first = GENERATOR.generate(tmp_path / "a", rows=1500, seed=5, dirty=dirty)
+    again = GENERATOR.generate(tmp_path / "b", rows=1500, seed=5, dirty=dirty)
+    other = GENERATOR.generate(tmp_path / "c", rows=1500, seed=6, dirty=dirty)
     assert digest(first) == digest(again)
     for one, two in zip(first.paths, other.paths, strict=True):
         assert one.read_bytes() != two.read_bytes()
 
 
 def test_the_bytes_are_the_same_on_every_machine_and_version(tmp_path: Path) -> None:
-    made = generate_flights(tmp_path, rows=1500, seed=5, dirty=True)
+    made = GENERATOR.generate(tmp_path, rows=1500, seed=5, dirty=True)
     assert digest(made) == "d2e6be720e70041f9ed94878a58cb791c8a372c446c2b4988a84e17f9bead6db"
 
 
@@ -91,7 +93,7 @@ def test_files_have_the_columns_of_the_public_ones(large: Data) -> None:
 
 
 def test_airports_begin_with_a_bom_and_are_cut_at_semicolons(tmp_path: Path) -> None:
-    made = generate_flights(tmp_path, rows=10, seed=1)
+    made = GENERATOR.generate(tmp_path, rows=10, seed=1)
     assert tuple(path.name for path in made.paths) == GENERATOR.files
     content = made.first.path.read_bytes()
     assert content.startswith(b"\xef\xbb\xbfAirport Code;Airport Name;")
@@ -100,7 +102,7 @@ def test_airports_begin_with_a_bom_and_are_cut_at_semicolons(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(("airports", "rows"), [(0, 0), (3, 40), (50, 0), (20_000, 1)])
 def test_any_numbers_will_do(tmp_path: Path, airports: int, rows: int) -> None:
-    made = generate_flights(tmp_path, rows=rows, first_rows=airports, seed=3)
+    made = GENERATOR.generate(tmp_path, rows=rows, first_rows=airports, seed=3)
     found = Data(read_clean(made.first.path, ";"), read_clean(made.second.path))
     assert (len(found.airports), len(found.flights)) == (airports, rows)
     assert [each.rows for each in made.written] == [airports, rows]
@@ -109,12 +111,12 @@ def test_any_numbers_will_do(tmp_path: Path, airports: int, rows: int) -> None:
 
 def test_negative_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="-1"):
-        generate_flights(tmp_path / "none", rows=-1, seed=1)
+        GENERATOR.generate(tmp_path / "none", rows=-1, seed=1)
     assert not (tmp_path / "none").exists()
 
 
 def test_a_row_has_about_370_bytes(tmp_path: Path) -> None:
-    made = generate_flights(tmp_path, rows=5000, seed=2)
+    made = GENERATOR.generate(tmp_path, rows=5000, seed=2)
     assert made.second.bytes / made.second.rows == pytest.approx(370, rel=0.02)
 
 
@@ -270,8 +272,8 @@ def test_every_query_hits_with_its_defaults(large: Data) -> None:
 def test_a_dirty_file_holds_the_clean_rows_and_the_named_bad_ones(
     tmp_path: Path, seed: int, rows: int
 ) -> None:
-    clean = generate_flights(tmp_path / "clean", rows=rows, first_rows=rows // 2, seed=seed)
-    dirty = generate_flights(
+    clean = GENERATOR.generate(tmp_path / "clean", rows=rows, first_rows=rows // 2, seed=seed)
+    dirty = GENERATOR.generate(
         tmp_path / "dirty", rows=rows, first_rows=rows // 2, seed=seed, dirty=True
     )
     check_dirty(clean.first, dirty.first, PLACES, ";")

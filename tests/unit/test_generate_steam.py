@@ -8,7 +8,7 @@ import pytest
 
 from booksan.errors import UsageError
 from booksan.generate import generator
-from booksan.generate.steam import GENERATOR, generate_steam
+from booksan.generate.steam import GENERATOR
 from tests.unit.reading import (
     BOOLEAN,
     NUMBER,
@@ -81,33 +81,35 @@ def read(paths: tuple[Path, Path]) -> Data:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    made = generate_steam(tmp_path_factory.mktemp("large"), rows=50_000, first_rows=3000, seed=1)
+    made = GENERATOR.generate(
+        tmp_path_factory.mktemp("large"), rows=50_000, first_rows=3000, seed=1
+    )
     return read(made.paths)
 
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Data:
-    return read(generate_steam(tmp_path_factory.mktemp("small"), rows=2000, seed=1).paths)
+    return read(GENERATOR.generate(tmp_path_factory.mktemp("small"), rows=2000, seed=1).paths)
 
 
 @pytest.mark.parametrize("dirty", [False, True])
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path, dirty: bool) -> None:
-    first = generate_steam(tmp_path / "a", rows=1500, seed=5, dirty=dirty)
-    again = generate_steam(tmp_path / "b", rows=1500, seed=5, dirty=dirty)
-    other = generate_steam(tmp_path / "c", rows=1500, seed=6, dirty=dirty)
+    first = GENERATOR.generate(tmp_path / "a", rows=1500, seed=5, dirty=dirty)
+    again = GENERATOR.generate(tmp_path / "b", rows=1500, seed=5, dirty=dirty)
+    other = GENERATOR.generate(tmp_path / "c", rows=1500, seed=6, dirty=dirty)
     assert digest(first) == digest(again)
     for one, two in zip(first.paths, other.paths, strict=True):
         assert one.read_bytes() != two.read_bytes()
 
 
 def test_the_bytes_are_the_same_on_every_machine_and_version(tmp_path: Path) -> None:
-    made = generate_steam(tmp_path, rows=1500, seed=5, dirty=True)
+    made = GENERATOR.generate(tmp_path, rows=1500, seed=5, dirty=True)
     assert digest(made) == "45e90abb8e86f634616b1f80b84a2c6883282ee7e2522e32f752cb452a78c74d"
 
 
 def test_games_have_40_fields_under_39_names_or_40(tmp_path: Path) -> None:
-    short = generate_steam(tmp_path / "39", rows=500, seed=1)
-    long = generate_steam(tmp_path / "40", rows=500, seed=1, header_names=40)
+    short = GENERATOR.generate(tmp_path / "39", rows=500, seed=1)
+    long = GENERATOR.generate(tmp_path / "40", rows=500, seed=1, header_names=40)
     one, rows = read_rows(short.first.path)
     two, same = read_rows(long.first.path)
     assert one == [*GAME_COLUMNS[:7], "DiscountDLC count", *GAME_COLUMNS[9:]]
@@ -116,21 +118,21 @@ def test_games_have_40_fields_under_39_names_or_40(tmp_path: Path) -> None:
     assert rows == same
     assert {len(row) for row in rows} == {40}
     with pytest.raises(UsageError, match="41"):
-        generate_steam(tmp_path, rows=5, seed=1, header_names=41)
+        GENERATOR.generate(tmp_path, rows=5, seed=1, header_names=41)
 
 
 @pytest.mark.parametrize(("rows", "games"), [(0, 0), (500, 50), (3000, 100), (66_000, 1001)])
 def test_there_are_as_many_games_as_go_with_the_reviews(
     tmp_path: Path, rows: int, games: int
 ) -> None:
-    made = generate_steam(tmp_path, rows=rows, seed=1)
+    made = GENERATOR.generate(tmp_path, rows=rows, seed=1)
     assert tuple(path.name for path in made.paths) == GENERATOR.files
     assert [each.rows for each in made.written] == [games, rows]
 
 
 @pytest.mark.parametrize(("games", "rows"), [(0, 40), (1, 10), (50, 0)])
 def test_any_numbers_will_do(tmp_path: Path, games: int, rows: int) -> None:
-    made = generate_steam(tmp_path, rows=rows, first_rows=games, seed=3)
+    made = GENERATOR.generate(tmp_path, rows=rows, first_rows=games, seed=3)
     found = read(made.paths)
     assert (len(found.games), len(found.reviews)) == (games, rows)
     assert rows == 0 or list(found.reviews[0]) == REVIEW_COLUMNS
@@ -138,7 +140,7 @@ def test_any_numbers_will_do(tmp_path: Path, games: int, rows: int) -> None:
 
 def test_negative_numbers_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="-1"):
-        generate_steam(tmp_path / "none", rows=5, first_rows=-1, seed=1)
+        GENERATOR.generate(tmp_path / "none", rows=5, first_rows=-1, seed=1)
     assert not (tmp_path / "none").exists()
 
 
@@ -287,8 +289,8 @@ def test_small_data_is_varied_enough(small: Data) -> None:
 def test_a_dirty_file_holds_the_clean_rows_and_the_named_bad_ones(
     tmp_path: Path, seed: int, rows: int
 ) -> None:
-    clean = generate_steam(tmp_path / "clean", rows=rows, first_rows=rows // 2, seed=seed)
-    dirty = generate_steam(
+    clean = GENERATOR.generate(tmp_path / "clean", rows=rows, first_rows=rows // 2, seed=seed)
+    dirty = GENERATOR.generate(
         tmp_path / "dirty", rows=rows, first_rows=rows // 2, seed=seed, dirty=True
     )
     check_dirty(clean.first, dirty.first, GAME_KINDS, header=GAME_COLUMNS)

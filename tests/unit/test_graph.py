@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from booksan.datasets import dataset_named, datasets
 from booksan.errors import UsageError
-from booksan.home.stage import with_home
+from booksan.home import with_home
 from booksan.messages import Message
 from booksan.shards import queue_name
 from booksan.spec import Spec

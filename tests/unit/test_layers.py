@@ -1,6 +1,7 @@
 """Data flows one way, and so do imports: the check of the map in docs/architecture.md."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -43,6 +44,17 @@ UNKNOWN_TO_STAGES = {
     "host",
     "cluster",
 }
+
+#: Where SQL may stand: with the tables of state, with those of operators and the home, and in what
+#: knows no table at all (`inspect` copies all that it finds, and asks what its user asks).
+SQL_STANDS_IN = {
+    "booksan.state",
+    "booksan.stages.operators",
+    "booksan.home",
+    "booksan.operate.inspect",
+    "booksan.bench",
+}
+SQL = re.compile(r"(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|PRAGMA|ATTACH|DETACH) ")
 
 
 def _modules() -> dict[str, Path]:
@@ -124,3 +136,36 @@ def test_stages_know_nothing_of_queues_and_processes() -> None:
         for other in imported(path)
     }
     assert not known & UNKNOWN_TO_STAGES
+
+
+def _strings(path: Path) -> Iterator[str]:
+    """What stands in a file's strings, without docstrings."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.value.strip()
+
+
+def test_sql_stands_with_the_tables_that_it_is_about() -> None:
+    wrong = [
+        f"{module}: {text}"
+        for module, path in MODULES.items()
+        if not any(f"{module}.".startswith(f"{room}.") for room in SQL_STANDS_IN)
+        for text in _strings(path)
+        if SQL.match(text)
+    ]
+    assert not wrong
+
+
+def test_what_inspects_all_databases_knows_no_table_of_them() -> None:
+    known = {
+        name
+        for module, path in MODULES.items()
+        if module.startswith("booksan.state.") or module == "booksan.home"
+        for text in _strings(path)
+        for name in re.findall(r"CREATE TABLE (?:IF NOT EXISTS )?([a-z_]+)", text)
+    }
+    asked = " ".join(_strings(MODULES["booksan.operate.inspect"]))
+    assert {"meta", "streams", "permits", "tombstones"} <= known
+    assert not {name for name in known if re.search(rf"(FROM|INTO|UPDATE) {name}\b", asked)}

@@ -181,7 +181,7 @@ def test_a_directory_that_is_taken_for_a_leftover_is_replaced(
 ) -> None:
     spool_of_the_test = Spool(root)
     sweeps = iter([True])
-    module, name = (spool, "try_lock") if "file" in moment else (fcntl, "flock")
+    module, name = (spool, "take_lock") if "file" in moment else (fcntl, "flock")
     real = getattr(module, name)
 
     def sweep_first(*arguments: object) -> object:

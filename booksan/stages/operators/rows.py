@@ -1,17 +1,103 @@
-"""Rows that are passed on: those that pass a test, the best, those above a percentile."""
+"""Tables of rows, and what passes rows on: those that pass a test, the best, a percentile."""
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import polars as pl
 
 from booksan.messages import Message, to_frame
 from booksan.spec import HOME
-from booksan.stages.columns import Table
-from booksan.stages.graph import Keyed, Params
+from booksan.stages.columns import frame_of
+from booksan.stages.graph import Keyed, Params, Query
 from booksan.stages.kinds import ColumnType
 from booksan.stages.operator import Matches, Piece, Stateful, Stateless
 from booksan.stages.operators.joining import Joining
+
+# A table whose columns have the types of an answer's, and are sorted as an answer's are.
+
+Row = tuple[Any, ...]
+
+
+class Table:
+    def __init__(self, name: str, columns: Mapping[str, ColumnType]) -> None:
+        self.name = name
+        self.columns = columns
+        self._lists = [i for i, kind in enumerate(columns.values()) if kind is ColumnType.LIST]
+        self._valued = [(i, kind) for i, kind in enumerate(columns.values()) if kind.by_value]
+
+    def create(self, db: sqlite3.Connection) -> None:
+        kinds = self.columns.items()
+        columns = [f'"{name}" {kind.sql}' for name, kind in kinds]
+        columns += [f"{_value_of(name)} BLOB" for name, kind in kinds if kind.by_value]
+        db.execute(f'CREATE TABLE "{self.name}" ({", ".join(columns)})')
+
+    def prepared(self, frame: pl.DataFrame) -> list[Row]:
+        """The rows as the table keeps them: lists in JSON, and what texts are sorted by."""
+        rows = frame.select(*self.columns).rows()
+        if not self._lists and not self._valued:
+            return rows
+        return [self._kept(row) for row in rows]
+
+    def insert(self, db: sqlite3.Connection, rows: Sequence[Row]) -> None:
+        marks = ", ".join("?" for _ in range(len(self.columns) + len(self._valued)))
+        db.executemany(f'INSERT INTO "{self.name}" VALUES ({marks})', rows)
+
+    def rows(
+        self, db: sqlite3.Connection, names: Iterable[str], limit: int = -1, offset: int = 0
+    ) -> Iterator[Row]:
+        """One by one, in an order; all or a part of them."""
+        order = self.order(names)
+        sql = f'SELECT {self.selected} FROM "{self.name}" ORDER BY {order} LIMIT ? OFFSET ?'
+        return db.execute(sql, (limit, offset))
+
+    def count(self, db: sqlite3.Connection) -> int:
+        """Of a table to which rows are only ever added: the last number counts them."""
+        row = db.execute(f'SELECT max(rowid) FROM "{self.name}"').fetchone()
+        return row[0] or 0
+
+    def order(self, names: Iterable[str]) -> str:
+        """For ORDER BY. A name after `-` is descending; the texts of equal values come last."""
+        terms = [self._term(name) for name in names]
+        terms += [f'"{name}"' for name, kind in self.columns.items() if kind.by_value]
+        return ", ".join(terms)
+
+    def frame(self, rows: Sequence[Row]) -> pl.DataFrame:
+        """Rows of the table, as they were before they were prepared."""
+        values = [self._native(row) for row in rows] if self._lists else rows
+        return frame_of(values, self.columns)
+
+    @property
+    def selected(self) -> str:
+        return ", ".join(f'"{name}"' for name in self.columns)
+
+    def _term(self, name: str) -> str:
+        plain = name.removeprefix("-")
+        column = _value_of(plain) if self.columns[plain].by_value else f'"{plain}"'
+        return f"{column} DESC" if name.startswith("-") else column
+
+    def _kept(self, row: Row) -> Row:
+        values = list(row)
+        for place in self._lists:
+            values[place] = json.dumps(values[place], ensure_ascii=False)
+        return (*values, *(kind.sort_key(row[place]) for place, kind in self._valued))
+
+    def _native(self, row: Row) -> Row:
+        values = list(row)
+        for place in self._lists:
+            values[place] = json.loads(values[place])
+        return tuple(values)
+
+
+def answer_table(query: Query) -> Table:
+    """Where the home keeps an answer."""
+    return Table(query.name, query.columns)
+
+
+def _value_of(name: str) -> str:
+    return f'"{name} by value"'
+
 
 # Rows of a source that pass go straight on.
 
@@ -79,11 +165,7 @@ class Top(Collecting):
         # Ranks are numbers, so the cursor of a long list is one too.
         done = int(cursor or 0)
         limit = min(self.place.piece_rows, int(self.params[self._number]) - done)
-        rows = self.db.execute(
-            f"SELECT {self.table.selected} FROM rows ORDER BY {self.table.order(self._order)} "
-            "LIMIT ? OFFSET ?",
-            (limit, done),
-        ).fetchall()
+        rows = list(self.table.rows(self.db, self._order, limit, done))
         ranks = pl.Series("rank", range(done + 1, done + len(rows) + 1), dtype=pl.Int64)
         frame = self.table.frame(rows).insert_column(0, ranks)
         full = len(rows) == self.place.piece_rows
