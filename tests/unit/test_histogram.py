@@ -11,6 +11,7 @@ import pytest
 
 from booksan.datasets import dataset_named
 from booksan.messages import Kind, Message, to_body
+from booksan.stages import store
 from booksan.stages.graph import Keyed, Params
 from booksan.stages.operator import Context
 from booksan.stages.operators import Histogram, counting
@@ -32,7 +33,7 @@ BATCHES: tuple[list[tuple[str, str]], ...] = (
 def test_every_row_counts_once(
     monkeypatch: pytest.MonkeyPatch, unmerged: int, rows_in_a_piece: int
 ) -> None:
-    monkeypatch.setattr(counting, "UNMERGED", unmerged)
+    monkeypatch.setattr(store, "LOOSE_ROWS", unmerged)
     monkeypatch.setattr(counting, "PIECES", 1)
     found: list[tuple[pl.DataFrame, list[Any]]] = []
 

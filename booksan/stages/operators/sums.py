@@ -59,14 +59,14 @@ class Means(Joining):
         self._value = value
         self._to = to
         self._names = names
-        self._sums = ColumnStore("sums", _added, SUMMED)
+        self._sums = ColumnStore("sums", added, SUMMED)
 
     def prepare_rows(self, name: str, frame: pl.DataFrame) -> tuple[bytes, int]:
         rows = self.joined(frame, KEY)
         values = self._value(rows["text"].to_list())
         sums = rows.select(KEY, partials=pl.Series(values, dtype=pl.Float64))
         sums = sums.group_by(KEY).agg(pl.len().cast(pl.Int64).alias("n"), "partials")
-        return to_body(_exact(sums)), sums.height
+        return to_body(exact(sums)), sums.height
 
     def apply_rows(self, name: str, prepared: tuple[bytes, int]) -> None:
         self._sums.add(*prepared)
@@ -84,12 +84,14 @@ class Means(Joining):
 SUMMED: Mapping[str, pl.DataType] = {"n": pl.Int64(), "partials": pl.List(pl.Float64)}
 
 
-def _added(sums: pl.DataFrame) -> pl.DataFrame:
+def added(sums: pl.DataFrame) -> pl.DataFrame:
     """The sums of each key added up."""
-    return _exact(sums.group_by(KEY).agg(pl.col("n").sum(), pl.col("partials").explode()))
+    return exact(
+        sums.group_by(KEY).agg(pl.col("n").sum(), pl.col("partials").explode().drop_nulls())
+    )
 
 
-def _exact(sums: pl.DataFrame) -> pl.DataFrame:
+def exact(sums: pl.DataFrame) -> pl.DataFrame:
     """Lists of floats become expansions, which are short however many floats they stand for."""
     partials = [add_exactly([], values) for values in sums["partials"]]
     return sums.with_columns(pl.Series("partials", partials, dtype=SUMMED["partials"]))
