@@ -57,8 +57,11 @@ diagrams: .venv/dev-ready  ## Writes docs/diagrams.md out of the code
 bench: .venv/dev-ready  ## booksan beside DuckDB + TextBlob and polars + TextBlob, same files
 	@$(BOOKSAN) bench books --twice
 
+figures: .venv/dev-ready  ## Measures the figures in docs/benchmarks.md, and writes them there
+	@$(PY) -m scripts.figures
+
 clean:  ## Removes what the other targets made
 	rm -rf .venv $(DEMO) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help venv demo test test-slow check test-docker soak lint format lock diagrams bench clean
+.PHONY: help venv demo test test-slow check test-docker soak lint format lock diagrams bench figures clean

@@ -100,6 +100,26 @@ def upsets(matches: list[Group], params: Params) -> Mapping[str, Keyed]:
     return {HOME: Keyed(frame_of(found, MATCH))}
 
 
+def likely_upsets(players: pl.DataFrame, params: Params) -> pl.DataFrame:
+    """Floats leave out pairs in which the loser is surely not so much higher."""
+    rating = pl.col("value").str.replace("^[a-z]* ", "").str.strip_chars(" ")
+    won = pl.col("value").str.starts_with("true ")
+    numbers = players.with_columns(rating=rating.cast(pl.Float64, strict=False))
+    pairs = numbers.group_by("key").agg(
+        pl.len(),
+        pl.col("n").sum(),
+        winner=pl.when(won).then("rating").max(),
+        loser=pl.when(~won).then("rating").max(),
+    )
+    winner, loser = pl.col("winner"), pl.col("loser")
+    limit = winner * (1 + float(params["q2.margin"]))
+    doubt = (winner.abs() + loser.abs()) * 1e-9
+    # A null is a number that polars cannot read.
+    likely = ((winner <= 0) | (loser + doubt >= limit)).fill_null(True)
+    pairs = pairs.filter(pl.col("len") == 2, pl.col("n") == 2, likely)
+    return players.join(pairs, on="key", how="semi")
+
+
 def _is_upset(match: Group, params: Params) -> bool:
     if match.total != 2 or len(match.counts) != 2:
         # Two players of the very same rating and fate are no winner and loser.
@@ -141,7 +161,7 @@ def uses(civs: list[Group], params: Params) -> Mapping[str, Keyed]:
 
 DATASET = Dataset(
     name="aoe2",
-    version=1,
+    version=2,
     about="matches of Age of Empires II: long ones, upsets, and what civilisations are worth",
     sources=(
         Source(
@@ -168,7 +188,7 @@ DATASET = Dataset(
         Stage(
             "q2-duel",
             ("matches", "players"),
-            Tally(upsets, earlier="matches"),
+            Tally(upsets, earlier="matches", narrow=likely_upsets),
             joins=("matches",),
             key="match",
         ),

@@ -122,7 +122,7 @@ def mean_score(counts: list[tuple[str, int]]) -> float | None:
 
 DATASET = Dataset(
     name="books",
-    version=2,
+    version=3,
     about="books and their reviews: authors, scores, and the mood of the texts",
     sources=(
         Source(

@@ -249,7 +249,7 @@ def _odd(prices: pl.DataFrame, mean: Fraction) -> Iterator[tuple[str, High]]:
 
 DATASET = Dataset(
     name="flights",
-    version=1,
+    version=2,
     about="fares between airports: stopovers, detours, durations and prices",
     sources=(
         Source(

@@ -1,9 +1,9 @@
 """What a stage does with its messages, without knowing how they come and go.
 
 A stateless operator turns one message into frames for the stages after it. A stateful one keeps
-tables in the client's database: `prepare` does what needs no lock, `apply` changes the tables
-inside the transaction that also records the message, and `final` gives the output in pieces once
-all inputs are complete.
+tables, and rows in columns, in the client's database: `prepare` does what needs no lock, `apply`
+changes them inside the transaction that also records the message, and `final` gives the output in
+pieces once all inputs are complete.
 
 A data set declares operators once; for each client a worker works with copies of them, which know
 their place and have a database.
@@ -21,6 +21,7 @@ from booksan.messages import Message
 from booksan.shards import ShardId, queue_name
 from booksan.spec import Spec
 from booksan.stages.graph import Dataset, Keyed, Params
+from booksan.state.columns import ColumnStore
 from booksan.state.readers import inputs
 
 
@@ -100,13 +101,19 @@ class Stateful(Operator, ABC):
     db: sqlite3.Connection
 
     def at(self, place: Context, db: sqlite3.Connection) -> Self:
-        """The operator that works there, on its tables in this database."""
+        """The operator that works there, on its tables and stores in this database."""
         bound = copy.copy(self)
         bound.place, bound.db = place, db
+        vars(bound).update({name: store.at(db) for name, store in self._stores().items()})
         return bound
+
+    def _stores(self) -> dict[str, ColumnStore]:
+        return {name: it for name, it in vars(self).items() if isinstance(it, ColumnStore)}
 
     def create(self) -> None:
         """Makes the operator's tables, inside the transaction that makes the database."""
+        for store in self._stores().values():
+            store.create()
         for statement in filter(None, map(str.strip, self.schema.split(";"))):
             self.db.execute(statement)
 

@@ -149,7 +149,7 @@ _JOIN = ("games", "reviews")
 
 DATASET = Dataset(
     name="steam",
-    version=1,
+    version=2,
     about="games on Steam: platforms, playtimes, and what is said of them",
     sources=(
         Source(

@@ -1,14 +1,16 @@
 """What holds for books holds for every data set: the oracle's answers, whatever happens."""
 
 from collections.abc import Callable
+from typing import Any
 
 import polars as pl
 import pytest
 
 from booksan.datasets import datasets
 from booksan.stages.operator import Stateful
-from booksan.stages.operators import Histogram, counting
-from tests.simulation.world import CrashAt, World
+from booksan.state import columns
+from booksan.state.columns import ColumnStore
+from tests.simulation.world import CrashAt, Killed, World
 from tests.support.data import Sample, shards_of
 from tests.support.sets import SETTINGS, sample_of
 
@@ -57,27 +59,65 @@ def test_any_order_of_any_batches_gives_the_oracles_answers(
     assert_right(world, "one", data)
 
 
-@pytest.mark.parametrize("unmerged", [0, 3, 17])
-def test_pieces_of_a_histogram_are_merged_without_changing_an_answer(
-    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, unmerged: int
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+@pytest.mark.parametrize("loose", [0, 3, 17])
+def test_rows_in_columns_are_merged_without_changing_an_answer(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, name: str, loose: int
 ) -> None:
-    merges = 0
-    merged = Histogram._merged
+    spreads = 0
+    spread = ColumnStore._spread
 
-    def counted(self: Histogram) -> pl.DataFrame:
-        nonlocal merges
-        merges += 1
-        return merged(self)
+    def counted(self: ColumnStore, frame: pl.DataFrame) -> None:
+        nonlocal spreads
+        spreads += 1
+        spread(self, frame)
 
-    monkeypatch.setattr(counting, "UNMERGED", unmerged)
-    monkeypatch.setattr(Histogram, "_merged", counted)
-    data = sample_of("flights", 3, rows=60, batch_bytes=1_000)
+    monkeypatch.setattr(columns, "LOOSE_ROWS", loose)
+    monkeypatch.setattr(columns, "LOADED_ROWS", 5)
+    monkeypatch.setattr(ColumnStore, "_spread", counted)
+    data = sample_of(name, 3, rows=60, batch_bytes=1_000)
     world = make_world(3, repeats=0.2)
-    world.add_client(data.spec("one", shards_of("flights", 1)), data.batches)
+    world.add_client(data.spec("one", shards_of(name, 1)), data.batches)
     world.run()
     assert_right(world, "one", data)
-    # One of them is that of the final output.
-    assert merges > 2
+    assert spreads > 2
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_a_kill_in_any_step_of_a_merge_changes_no_answer(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Each of the first writes of a store that merges, and of its output, is the last of a life."""
+    monkeypatch.setattr(columns, "LOOSE_ROWS", 3)
+    monkeypatch.setattr(columns, "LOADED_ROWS", 5)
+    data = sample_of(name, 5, rows=20, batch_bytes=1_500)
+    writes = 0
+    fatal = -1
+    insert, delete = ColumnStore._insert, ColumnStore._delete
+
+    def note() -> None:
+        nonlocal writes
+        writes += 1
+        if writes == fatal:
+            raise Killed
+
+    def deadly_insert(self: ColumnStore, *args: Any, **more: Any) -> None:
+        insert(self, *args, **more)
+        note()
+
+    def deadly_delete(self: ColumnStore, *args: Any) -> None:
+        delete(self, *args)
+        note()
+
+    monkeypatch.setattr(ColumnStore, "_insert", deadly_insert)
+    monkeypatch.setattr(ColumnStore, "_delete", deadly_delete)
+    for fatal in range(1, 60, 4):
+        writes = 0
+        world = make_world(fatal)
+        world.add_client(data.spec("one", shards_of(name, 1)), data.batches)
+        world.run()
+        assert_right(world, "one", data)
+        assert world.deaths or writes < fatal
 
 
 @pytest.mark.parametrize("name", SETS)

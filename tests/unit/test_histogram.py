@@ -32,7 +32,7 @@ BATCHES: tuple[list[tuple[str, str]], ...] = (
 def test_every_row_counts_once(
     monkeypatch: pytest.MonkeyPatch, unmerged: int, rows_in_a_piece: int
 ) -> None:
-    monkeypatch.setattr(counting, "UNMERGED", unmerged)
+    monkeypatch.setattr("booksan.state.columns.LOOSE_ROWS", unmerged)
     monkeypatch.setattr(counting, "PIECES", 1)
     found: list[tuple[pl.DataFrame, list[Any]]] = []
 

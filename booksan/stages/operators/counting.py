@@ -1,4 +1,4 @@
-"""Counting: how often each value came with each key, on disk, in columns, or after a test."""
+"""Counting: how often each value came with each key, or only what passes a costly test."""
 
 import itertools
 import json
@@ -11,13 +11,11 @@ from booksan.messages import Message, to_body, to_frame
 from booksan.stages.graph import Keyed, Params
 from booksan.stages.operator import Piece, Stateful
 from booksan.stages.operators.joining import Joining
+from booksan.state.columns import KEY, Buckets, Columns, ColumnStore
 
-#: The columns that rows for a tally have.
-KEY, VALUE, COUNT = "key", "value", "n"
-
-
-#: Key, what is kept for it, value, count; without a value if the key never came.
-Row = tuple[str, str | None, str | None, int]
+#: The columns that rows for a tally have beside the key.
+VALUE, COUNT = "value", "n"
+COUNTED: Columns = {VALUE: pl.String, COUNT: pl.Int64}
 
 
 class Group(NamedTuple):
@@ -38,16 +36,19 @@ class Group(NamedTuple):
 Give = Callable[[list[Group], Params], Mapping[str, Keyed]]
 
 
+#: The groups that can matter, out of rows of `key`, what is kept, `value` and `n`.
+Narrow = Callable[[pl.DataFrame, Params], pl.DataFrame]
+
+
+def _summed(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.group_by(KEY, VALUE).agg(pl.col(COUNT).sum())
+
+
 class Tally(Joining):
     """Takes rows of `key`, `value` and `n`; `on` is the column that is joined, if not the key.
 
-    With a join on the key itself, keys that never came have a group too, without counts.
-    """
-
-    schema = """
-        CREATE TABLE tally (
-            key TEXT NOT NULL, value TEXT NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (key, value)
-        ) WITHOUT ROWID
+    With a join on the key itself, keys that never came have a group too, without counts. `narrow`
+    leaves out rows of groups of which `give` would make nothing, a whole column at once.
     """
 
     def __init__(
@@ -57,71 +58,44 @@ class Tally(Joining):
         earlier: str | None = None,
         keep: Sequence[str] = (),
         on: str = KEY,
+        narrow: Narrow | None = None,
     ) -> None:
         super().__init__(earlier, keep)
         self._give = give
         self._on = on
+        self._narrow = narrow
+        self._counts = ColumnStore("tally", _summed, COUNTED)
 
-    def prepare_rows(self, name: str, frame: pl.DataFrame) -> list[tuple[Any, ...]]:
-        rows = self.joined(frame, self._on)
+    def prepare_rows(self, name: str, frame: pl.DataFrame) -> tuple[bytes, int]:
+        columns = pl.Schema({KEY: pl.String, **COUNTED})
+        rows = self.joined(frame, self._on).select(*columns).cast(columns)
         if self._on != KEY:
-            rows = rows.group_by(KEY, VALUE, maintain_order=True).agg(pl.col(COUNT).sum())
-        return rows.select(KEY, VALUE, COUNT).rows()
+            rows = _summed(rows)
+        return to_body(rows), rows.height
 
-    def apply_rows(self, name: str, prepared: list[tuple[Any, ...]]) -> None:
-        self.db.executemany(
-            """INSERT INTO tally VALUES (?, ?, ?)
-               ON CONFLICT (key, value) DO UPDATE SET n = n + excluded.n""",
-            prepared,
-        )
+    def apply_rows(self, name: str, prepared: tuple[bytes, int]) -> None:
+        self._counts.add(*prepared)
 
     def final(self, cursor: str | None) -> Piece:
         """Whole groups, with about as many rows as belong into a piece."""
-        groups = _Groups(self._rows(cursor or ""), self.place.piece_rows)
-        # All of them at once: only then it is known whether there are more.
-        found = list(groups)
-        return Piece(self._give(found, self.params), found[-1].key if groups.more else None)
+        rows, after = self._counts.piece(cursor, self.place.piece_rows, self._with_known)
+        return Piece(self._give(list(_groups(rows)), self.params), after)
 
-    def _rows(self, after: str) -> Iterator[Row]:
+    def _with_known(self, rows: pl.DataFrame, buckets: Buckets) -> pl.DataFrame:
         if self.earlier is not None and self._on == KEY:
-            sql = """SELECT key, kept, value, n FROM known LEFT JOIN tally USING (key)
-                     WHERE key > ? ORDER BY key, value"""
-        else:
-            sql = "SELECT key, NULL, value, n FROM tally WHERE key > ? ORDER BY key, value"
-        return self.db.execute(sql, (after,))
+            rows = buckets.of(self.known()).join(rows, on=KEY, how="left")
+        if self._narrow is not None:
+            rows = self._narrow(rows, self.params)
+        return rows.sort(KEY, VALUE)
 
 
-class _Groups:
-    """The first groups of these rows, until they have enough rows."""
-
-    def __init__(self, rows: Iterator[Row], enough: int) -> None:
-        self._rows = rows
-        self._enough = enough
-        #: Whether there are groups after those.
-        self.more = False
-
-    def __iter__(self) -> Iterator[Group]:
-        taken = 0
-        for key, rows in itertools.groupby(self._rows, key=lambda row: row[0]):
-            if taken >= self._enough:
-                self.more = True
-                return
-            of_key = list(rows)
-            kept = of_key[0][1]
-            counts = [(value, n) for _, _, value, n in of_key if value is not None]
-            taken += len(of_key)
-            yield Group(key, json.loads(kept) if kept else [], counts)
+def _groups(rows: pl.DataFrame) -> Iterator[Group]:
+    for key, of_key in itertools.groupby(rows.iter_rows(), key=lambda row: row[0]):
+        found = list(of_key)
+        _, *kept, _, _ = found[0]
+        yield Group(key, kept, [(value, n) for *_, value, n in found if value is not None])
 
 
-# Counting in columns: how often each value came with each key, of few different ones.
-#
-# Rows are kept as they come, in pieces, and the pieces are merged when they have become as many
-# as what was merged before. So each row is grouped a few times at most, a whole column at once,
-# and what is kept is as small as the number of different rows. A `Tally` counts row by row on
-# disk instead, and is for keys and values that are as many as the rows themselves.
-
-#: Rows that are not merged yet, at least, before they are.
-UNMERGED = 200_000
 #: Rows in one piece of the final output, in pieces of rows that are worked on one by one.
 PIECES = 20
 
@@ -129,23 +103,25 @@ PIECES = 20
 GiveColumns = Callable[[pl.DataFrame, Params, list[Any]], Mapping[str, Keyed]]
 
 
-class Histogram(Stateful):
-    """Takes rows of `key` and `value`, and rows of the input `given`, which go to every shard."""
+def _counted(rows: pl.DataFrame) -> pl.DataFrame:
+    """Rows that were never merged count once each."""
+    return _summed(rows.with_columns(pl.col(COUNT).fill_null(1)))
 
-    schema = """
-        CREATE TABLE pieces (id INTEGER PRIMARY KEY, merged INTEGER NOT NULL, n INTEGER NOT NULL,
-                             body BLOB NOT NULL);
-        CREATE TABLE given (row TEXT NOT NULL)
+
+class Histogram(Stateful):
+    """Takes rows of `key` and `value`, and rows of the input `given`, which go to every shard.
+
+    What comes to be counted is kept as it is, and looked at when it is merged.
     """
+
+    schema = "CREATE TABLE given (row TEXT NOT NULL)"
 
     def __init__(self, give: GiveColumns, *, given: str | None = None) -> None:
         self._give = give
         self._given = given
-        #: While the final output is made: everything, in the order of the keys.
-        self._whole: pl.DataFrame | None = None
+        self._counts = ColumnStore("histogram", _counted, COUNTED)
 
     def prepare(self, message: Message) -> list[tuple[str]]:
-        """What comes to be counted is kept as it is, and looked at when it is merged."""
         if message.input != self._given:
             return []
         return [(json.dumps(row),) for row in to_frame(message.body).rows()]
@@ -153,44 +129,15 @@ class Histogram(Stateful):
     def apply(self, message: Message, prepared: list[tuple[str]]) -> None:
         if message.input == self._given:
             self.db.executemany("INSERT INTO given VALUES (?)", prepared)
-        elif message.data["rows"]:
-            self._keep(message.body, message.data["rows"], merged=False)
-            self._merge_if_due()
+        else:
+            self._counts.add(message.body, message.data["rows"])
 
     def final(self, cursor: str | None) -> Piece:
         """All of some keys, with about as many rows as belong into a piece of columns."""
-        if self._whole is None:
-            self._whole = self._merged().sort(KEY)
-        rows = self._whole if cursor is None else self._whole.filter(pl.col(KEY) > cursor)
-        piece = rows.head(PIECES * self.place.piece_rows)
-        last = None
-        if piece.height < rows.height:
-            last = str(piece[KEY][-1])
-            piece = rows.filter(pl.col(KEY) <= last)
+        enough = PIECES * self.place.piece_rows
+        rows, after = self._counts.piece(cursor, enough, lambda rows, _: rows.sort(KEY))
         given = [json.loads(row) for (row,) in self.db.execute("SELECT row FROM given")]
-        return Piece(
-            self._give(piece, self.params, given), last if piece.height < rows.height else None
-        )
-
-    def _keep(self, body: bytes, rows: int, *, merged: bool) -> None:
-        sql = "INSERT INTO pieces (merged, n, body) VALUES (?, ?, ?)"
-        self.db.execute(sql, (merged, rows, body))
-
-    def _merge_if_due(self) -> None:
-        rows = dict(self.db.execute("SELECT merged, sum(n) FROM pieces GROUP BY merged"))
-        if rows[0] > max(UNMERGED, rows.get(1, 0)):
-            merged = self._merged()
-            self.db.execute("DELETE FROM pieces")
-            self._keep(to_body(merged), merged.height, merged=True)
-
-    def _merged(self) -> pl.DataFrame:
-        pieces = [pl.DataFrame(schema={KEY: pl.String, VALUE: pl.String, COUNT: pl.Int64})]
-        for merged, body in self.db.execute("SELECT merged, body FROM pieces ORDER BY id"):
-            # What was merged is this worker's own, and as large as the number of different rows.
-            frame = to_frame(body, None) if merged else to_frame(body)
-            counted = frame if merged else frame.with_columns(pl.lit(1, pl.Int64).alias(COUNT))
-            pieces.append(counted.select(KEY, VALUE, COUNT))
-        return pl.concat(pieces).group_by(KEY, VALUE).agg(pl.col(COUNT).sum())
+        return Piece(self._give(rows, self.params, given), after)
 
 
 # Counting what passes a costly test, for keys that can still reach a threshold.
@@ -274,11 +221,12 @@ class FilteredTally(Joining):
             cursor = _GIVING
         threshold = self.params[self._threshold]
         rows = self.db.execute(
-            """SELECT key, kept, passed FROM counts JOIN known USING (key)
-               WHERE key > ? AND passed > ? ORDER BY key LIMIT ?""",
+            "SELECT key, passed FROM counts WHERE key > ? AND passed > ? ORDER BY key LIMIT ?",
             (cursor.removeprefix(_GIVING), threshold, self.place.piece_rows),
         ).fetchall()
-        found = [(key, json.loads(kept) if kept else [], passed) for key, kept, passed in rows]
+        wanted = pl.DataFrame(rows, {KEY: pl.String, "passed": pl.Int64}, orient="row")
+        known = wanted.join(self.known(), on=KEY, how="left").sort(KEY)
+        found = [(key, list(kept), passed) for key, passed, *kept in known.iter_rows()]
         full = len(rows) == self.place.piece_rows
         return Piece(self._give(found, self.params), f"{_GIVING}{rows[-1][0]}" if full else None)
 

@@ -8,21 +8,16 @@ did not pass go.
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import polars as pl
 
-from booksan.messages import Message, to_frame
+from booksan.messages import Message, to_body, to_frame
 from booksan.stages.graph import Keyed, Params
 from booksan.stages.operator import Matches, Piece, Stateful
 from booksan.state.client import Conflict
-
-KNOWN = """
-    CREATE TABLE known (
-        key TEXT PRIMARY KEY, batch INTEGER NOT NULL, row INTEGER NOT NULL,
-        wanted INTEGER NOT NULL, kept TEXT
-    ) WITHOUT ROWID
-"""
+from booksan.state.columns import KEY, Buckets, ColumnStore
 
 
 def first_rows(
@@ -43,32 +38,42 @@ def first_rows(
     )
 
 
+def _first_of_each(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.sort("batch", "row").unique(KEY, keep="first", maintain_order=True)
+
+
 class Joining(Stateful):
     """Keeps one row for each key of the earlier source, if there is one, made by `first_rows`."""
 
     def __init__(self, earlier: str | None = None, keep: Sequence[str] = ()) -> None:
         self.earlier = earlier
         self._keep = tuple(keep)
-        self._known: Mapping[str, list[Any]] | None = None
+        self._rows_of_earlier = (
+            ColumnStore("known", _first_of_each, dict.fromkeys(keep, pl.Null)) if earlier else None
+        )
+        self._known: pl.DataFrame | None = None
         #: Of the batch that is being prepared, if its rows are joined.
         self._found: Matches | None = None
 
-    def create(self) -> None:
-        if self.earlier is not None:
-            self.db.execute(KNOWN)
-        super().create()
+    @property
+    def _earlier_rows(self) -> ColumnStore:
+        assert self._rows_of_earlier is not None, "nothing is joined"
+        return self._rows_of_earlier
 
     def prepare(self, message: Message) -> Any:
         frame = to_frame(message.body)
         if message.input == self.earlier:
-            return self._prepare_earlier(message.seq, frame)
+            rows = frame.select(
+                KEY, pl.lit(message.seq).alias("batch"), "row", "wanted", *self._keep
+            )
+            return to_body(rows), rows.height
         self._found = None
         rows = self.prepare_rows(message.input, frame)
         return rows, self._found
 
     def apply(self, message: Message, prepared: Any) -> None:
         if message.input == self.earlier:
-            self._apply_earlier(prepared)
+            self._earlier_rows.add(*prepared)
             return
         rows, found = prepared
         self.apply_rows(message.input, rows)
@@ -77,7 +82,7 @@ class Joining(Stateful):
 
     def input_complete(self, name: str) -> None:
         if name == self.earlier:
-            self.db.execute("DELETE FROM known WHERE NOT wanted")
+            self._earlier_rows.rewrite(lambda rows: rows.filter(pl.col("wanted")))
 
     def matches(self, name: str) -> Matches | None:
         """Counted in the transactions that take the rows, so each of them counts once."""
@@ -106,14 +111,14 @@ class Joining(Stateful):
         """The rows whose key is known and wanted; all of them where nothing is joined."""
         if self.earlier is None:
             return frame
-        known = self.known()
-        found = pl.Series([value in known for value in frame.get_column(key)], dtype=pl.Boolean)
-        matching = frame.filter(found)
+        # What is joined to is mostly longer than a batch: only its rows of these keys are hashed.
+        near = self.known().join(frame, left_on=KEY, right_on=key, how="semi")
+        matching = frame.join(near, left_on=key, right_on=KEY, how="semi")
         self._found = Matches(frame.height, matching.height)
         return matching
 
-    def known(self) -> Mapping[str, list[Any]]:
-        """What is kept for each wanted key. It does not change once the source is complete."""
+    def known(self) -> pl.DataFrame:
+        """Each wanted key and what is kept of it; the same from the end of the source on."""
         if self._known is None:
             assert self.earlier is not None
             if not self.is_complete(self.earlier):
@@ -121,25 +126,13 @@ class Joining(Stateful):
                     f"rows to join came before {self.earlier} was complete: its part of them "
                     "is lost (was its disk replaced?); begin the run anew"
                 )
-            rows = self.db.execute("SELECT key, kept FROM known")
-            self._known = {key: json.loads(kept) if kept else [] for key, kept in rows}
+            self._known = self._earlier_rows.whole().select(KEY, *self._keep)
         return self._known
 
-    def _prepare_earlier(self, batch: int, frame: pl.DataFrame) -> list[tuple[object, ...]]:
-        rows = frame.select("key", pl.lit(batch).alias("batch"), "row", "wanted", *self._keep)
-        return [(*row[:4], self._kept(row[3], row[4:])) for row in rows.iter_rows()]
-
-    def _kept(self, wanted: bool, values: tuple[object, ...]) -> str | None:
-        return json.dumps(values, ensure_ascii=False) if wanted and self._keep else None
-
-    def _apply_earlier(self, rows: list[tuple[object, ...]]) -> None:
-        self.db.executemany(
-            """INSERT INTO known VALUES (?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET
-                   batch = excluded.batch, row = excluded.row,
-                   wanted = excluded.wanted, kept = excluded.kept
-               WHERE (excluded.batch, excluded.row) < (batch, row)""",
-            rows,
-        )
+    @cached_property
+    def kept(self) -> Mapping[str, list[Any]]:
+        """The same as a dictionary, for few."""
+        return {key: list(kept) for key, *kept in self.known().iter_rows()}
 
 
 #: From (key, what is kept of it) to rows for the stages after this one.
@@ -160,10 +153,9 @@ class First(Joining):
         raise AssertionError("nothing was prepared")
 
     def final(self, cursor: str | None) -> Piece:
-        rows = self.db.execute(
-            "SELECT key, kept FROM known WHERE key > ? ORDER BY key LIMIT ?",
-            (cursor or "", self.place.piece_rows),
-        ).fetchall()
-        found = [(key, json.loads(kept) if kept else []) for key, kept in rows]
-        full = len(rows) == self.place.piece_rows
-        return Piece(self._give(found, self.params), rows[-1][0] if full else None)
+        rows, after = self._earlier_rows.piece(cursor, self.place.piece_rows, self._known_rows)
+        found = [(key, list(kept)) for key, *kept in rows.iter_rows()]
+        return Piece(self._give(found, self.params), after)
+
+    def _known_rows(self, rows: pl.DataFrame, _: Buckets) -> pl.DataFrame:
+        return rows.select(KEY, *self._keep).sort(KEY)

@@ -223,7 +223,7 @@ class JoinFilter(Joining):
         self._table.create(self.db)
 
     def prepare_rows(self, name: str, frame: pl.DataFrame) -> list[tuple[Any, ...]]:
-        return self._table.prepared(self._choose(frame, self.known(), self.params))
+        return self._table.prepared(self._choose(frame, self.kept, self.params))
 
     def apply_rows(self, name: str, prepared: list[tuple[Any, ...]]) -> None:
         self._table.insert(self.db, prepared)

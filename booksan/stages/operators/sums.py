@@ -1,19 +1,18 @@
 """Exact sums and means of floats and decimals, whatever order they come in."""
 
 import math
-import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any
 
 import polars as pl
 
-from booksan.messages import Message, to_frame
+from booksan.messages import Message, to_body, to_frame
 from booksan.stages.columns import exact_sum, frame_of
 from booksan.stages.graph import Keyed
 from booksan.stages.kinds import ColumnType
 from booksan.stages.operator import Piece, Stateful
 from booksan.stages.operators.joining import Joining
+from booksan.state.columns import KEY, ColumnStore
 
 # Sums of floats without any rounding, so that no order of arrival changes a bit.
 #
@@ -45,14 +44,6 @@ def exact_mean(partials: list[float], count: int) -> float:
     return math.fsum(partials) / count
 
 
-def pack_sum(partials: list[float]) -> bytes:
-    return struct.pack(f"<{len(partials)}d", *partials)
-
-
-def unpack_sum(data: bytes) -> list[float]:
-    return list(struct.unpack(f"<{len(data) // 8}d", data))
-
-
 # Means of floats that are computed from texts, exact whatever order they come in.
 
 Value = Callable[[list[str]], Sequence[float]]
@@ -61,12 +52,6 @@ Value = Callable[[list[str]], Sequence[float]]
 class Means(Joining):
     """Takes rows of `key` and `text`; gives (key, mean) under these names to one stage."""
 
-    schema = """
-        CREATE TABLE sums (
-            key TEXT PRIMARY KEY, n INTEGER NOT NULL, partials BLOB NOT NULL
-        ) WITHOUT ROWID
-    """
-
     def __init__(
         self, value: Value, *, to: str, names: tuple[str, ...], earlier: str | None = None
     ) -> None:
@@ -74,34 +59,42 @@ class Means(Joining):
         self._value = value
         self._to = to
         self._names = names
+        self._sums = ColumnStore("sums", added, SUMMED)
 
-    def prepare_rows(self, name: str, frame: pl.DataFrame) -> list[Any]:
-        rows = self.joined(frame, "key")
-        by_key: dict[str, list[float]] = {}
+    def prepare_rows(self, name: str, frame: pl.DataFrame) -> tuple[bytes, int]:
+        rows = self.joined(frame, KEY)
         values = self._value(rows["text"].to_list())
-        for key, value in zip(rows["key"], values, strict=True):
-            by_key.setdefault(key, []).append(value)
-        return list(by_key.items())
+        sums = rows.select(KEY, partials=pl.Series(values, dtype=pl.Float64))
+        sums = sums.group_by(KEY).agg(pl.len().cast(pl.Int64).alias("n"), "partials")
+        return to_body(exact(sums)), sums.height
 
-    def apply_rows(self, name: str, prepared: list[Any]) -> None:
-        for key, values in prepared:
-            row = self.db.execute("SELECT n, partials FROM sums WHERE key = ?", (key,)).fetchone()
-            count, partials = (row[0], unpack_sum(row[1])) if row else (0, [])
-            self.db.execute(
-                "INSERT OR REPLACE INTO sums VALUES (?, ?, ?)",
-                (key, count + len(values), pack_sum(add_exactly(partials, values))),
-            )
+    def apply_rows(self, name: str, prepared: tuple[bytes, int]) -> None:
+        self._sums.add(*prepared)
 
     def final(self, cursor: str | None) -> Piece:
-        rows = self.db.execute(
-            "SELECT key, n, partials FROM sums WHERE key > ? ORDER BY key LIMIT ?",
-            (cursor or "", self.place.piece_rows),
-        ).fetchall()
-        means = [(key, exact_mean(unpack_sum(data), count)) for key, count, data in rows]
+        rows, after = self._sums.piece(
+            cursor, self.place.piece_rows, lambda rows, _: rows.sort(KEY)
+        )
+        means = [(key, exact_mean(partials, count)) for key, count, partials in rows.iter_rows()]
         key, mean = self._names
         frame = frame_of(means, {key: ColumnType.TEXT, mean: ColumnType.REAL})
-        full = len(rows) == self.place.piece_rows
-        return Piece({self._to: Keyed(frame, key)}, rows[-1][0] if full else None)
+        return Piece({self._to: Keyed(frame, key)}, after)
+
+
+SUMMED: Mapping[str, pl.DataType] = {"n": pl.Int64(), "partials": pl.List(pl.Float64)}
+
+
+def added(sums: pl.DataFrame) -> pl.DataFrame:
+    """The sums of each key added up."""
+    return exact(
+        sums.group_by(KEY).agg(pl.col("n").sum(), pl.col("partials").explode().drop_nulls())
+    )
+
+
+def exact(sums: pl.DataFrame) -> pl.DataFrame:
+    """Lists of floats become expansions, which are short however many floats they stand for."""
+    partials = [add_exactly([], values) for values in sums["partials"]]
+    return sums.with_columns(pl.Series("partials", partials, dtype=SUMMED["partials"]))
 
 
 # One exact sum over all rows of a client, for every shard of another stage.
