@@ -29,8 +29,8 @@ print('\n'.join(found['dependencies']))" >/wheels/needed.txt \
     && if command -v strip >/dev/null; then \
         find /opt/booksan/lib/python3*/site-packages/*polars* /opt/booksan/lib/python3*/site-packages/zstandard \
             -name '*.so' -type f -exec strip --strip-unneeded {} + ; fi \
-    && /opt/booksan/bin/python -c "import docker, httpx, numpy, pika, polars, psutil, rich.live, rich.progress, \
-rich.table, sqlite_utils, starlette.applications, starlette.routing, textblob, typer, urllib3, uvicorn.main, \
+    && /opt/booksan/bin/python -c "import docker, httpx, msgspec, numpy, pika, polars, psutil, rich.live, \
+rich.progress, rich.table, sqlite_utils, starlette.applications, starlette.routing, textblob, typer, urllib3, uvicorn.main, \
 uvicorn.protocols.http.httptools_impl, zstandard; polars.DataFrame({'a': [1]}).lazy().collect()" \
     && printf '#!/bin/sh\nexec /opt/booksan/bin/python -m booksan "$@"\n' >/opt/booksan/bin/booksan \
     && chmod 755 /opt/booksan/bin/booksan

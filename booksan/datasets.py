@@ -6,17 +6,17 @@ entry point group `booksan.datasets`. One that cannot be used is left out, and n
 
 import importlib
 import importlib.util
-import math
 import pkgutil
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import booksan.stages
 from booksan.errors import UsageError
 from booksan.stages.dataset_errors import GROUP, in_words
-from booksan.stages.graph import Dataset, Param, Query, Source
+from booksan.stages.graph import Dataset
+from booksan_common import shapes
 from booksan_common.names import unknown_dataset
 
 
@@ -132,50 +132,29 @@ def _where(points: Sequence[EntryPoint]) -> str:
 # A data set in plain data, for those who know nothing of its code.
 
 
-def describe(dataset: Dataset) -> dict[str, Any]:
-    return {
-        "name": dataset.name,
-        "version": dataset.version,
-        "about": dataset.about,
-        "sources": [_source(source) for source in dataset.sources],
-        "params": [_param(param) for param in dataset.params],
-        "queries": [_query(query) for query in dataset.queries],
-    }
-
-
-def _source(source: Source) -> dict[str, Any]:
-    return {
-        "name": source.name,
-        "file_name": source.file_name,
-        "needed": list(source.needed),
-        "delimiter": source.delimiter.decode(),
-        "merged": {name: list(parts) for name, parts in source.merged.items()},
-    }
-
-
-def _param(param: Param) -> dict[str, Any]:
-    return {
-        "name": param.name,
-        "default": param.default,
-        "help": param.help,
-        "low": _bound(param.low),
-        "high": _bound(param.high),
-    }
-
-
-def _bound(value: float) -> float | None:
-    """JSON has no infinity."""
-    return value if math.isfinite(value) else None
-
-
-def _query(query: Query) -> dict[str, Any]:
-    """`about` keeps its `%(parameter)s` marks: which values they get, a run decides."""
-    return {
-        "name": query.name,
-        "about": query.about,
-        "columns": {name: kind.value for name, kind in query.columns.items()},
-        "order": list(query.order),
-    }
+def describe(dataset: Dataset) -> shapes.Dataset:
+    """Its queries keep their `%(parameter)s` marks: which values they get, a run decides."""
+    return shapes.Dataset(
+        name=dataset.name,
+        version=dataset.version,
+        about=dataset.about,
+        sources=tuple(
+            shapes.Source(
+                each.name, each.file_name, each.needed, each.delimiter.decode(), each.merged
+            )
+            for each in dataset.sources
+        ),
+        params=dataset.params,
+        queries=tuple(
+            shapes.Query(
+                each.name,
+                each.about,
+                {name: kind.value for name, kind in each.columns.items()},
+                each.order,
+            )
+            for each in dataset.queries
+        ),
+    )
 
 
 def warn_of_broken() -> None:

@@ -6,7 +6,6 @@ start work for a client from any message, and its digest goes into the digest of
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -14,9 +13,8 @@ from typing import Any
 
 from booksan.errors import MessageError, UsageError
 from booksan.shards import shard_of
+from booksan_common.names import CLIENT_ID
 from booksan_common.params import ParamValue
-
-CLIENT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 #: Stages that have one result per client take its messages on the shard its id hashes to; this
 #: one also decides about the client and is called its home.

@@ -15,6 +15,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from booksan.cluster.paths import HostRecord, why_taken
 from booksan.cluster.processes import supervisor_of
 from booksan.errors import UsageError
@@ -142,7 +144,7 @@ def tell_others(topology: Topology, members: Mapping[str, Member], name: str) ->
             changed = _renew_gateway(topology, members, other)
             config = read_config(other.data_dir)
             election = election_of(topology, members, other.name)
-            wanted = replace(config, election=election if election.peers else None)
+            wanted = msgspec.structs.replace(config, election=election if election.peers else None)
             if changed or wanted != config:
                 write_config(other.data_dir, wanted)
 
@@ -152,7 +154,8 @@ def _renew_gateway(topology: Topology, members: Mapping[str, Member], member: Me
         return False
     config = read_gateway_config(member.data_dir)
     homes = as_it_runs(topology, members).homes(frozenset(member.plan.shards))
-    wanted = replace(config, homes=homes, gateways=gateways_of(topology, members, member.name))
+    gateways = gateways_of(topology, members, member.name)
+    wanted = msgspec.structs.replace(config, homes=homes, gateways=gateways)
     if wanted == config:
         return False
     write_gateway_config(member.data_dir, wanted)

@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
+from msgspec import UNSET, convert
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route, Router
@@ -15,13 +17,12 @@ from booksan.answers import Format
 from booksan.datasets import describe
 from booksan.errors import BooksanError
 from booksan.gateway import results, status
-from booksan.gateway.clients import no_dataset, read_object, read_wanted
-from booksan.gateway.errors import Problem, problem_of
+from booksan.gateway.clients import no_dataset, read_shape, read_wanted
+from booksan.gateway.errors import Gone, Problem, problem_of
 from booksan.gateway.homes import HOME_PATH, Snapshot, home_of
 from booksan.gateway.openapi import document
 from booksan.gateway.progress import local_progress, stages_of, stalled_of, whole_progress
 from booksan.gateway.results import (
-    MAX_NUMBER,
     PAGE,
     client_of,
     flag_of,
@@ -36,6 +37,8 @@ from booksan.gateway.service import Elsewhere, HomeRequest, Service, json_answer
 from booksan.gateway.status import state_of, status_of
 from booksan.home import HomeView
 from booksan.spec import HOME
+from booksan_common import shapes
+from booksan_common.shapes import Health as HealthAnswer
 
 # Whether clients can be served here: the queues, the disk, and the homes of all clients.
 
@@ -51,23 +54,27 @@ HEALTH_SECONDS = 1.0
 class Health:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._found: tuple[float, dict[str, Any]] = (0.0, {})
+        self._found: tuple[float, HealthAnswer] | None = None
         self._looking = asyncio.Lock()
 
-    async def shared(self) -> dict[str, Any]:
+    async def shared(self) -> HealthAnswer:
         """One look for all who ask: when the broker is silent a look takes long, and whoever asks
         about a run needs the threads."""
         async with self._looking:
-            moment, found = self._found
-            if not found or time.monotonic() - moment > HEALTH_SECONDS:
+            if self._found is None or time.monotonic() - self._found[0] > HEALTH_SECONDS:
                 found = await self.snapshot()
                 self._found = (time.monotonic(), found)
-        return found
+        return self._found[1]
 
-    async def snapshot(self) -> dict[str, Any]:
+    async def snapshot(self) -> HealthAnswer:
         status = await self._service.homes.run(self._look_here)
         away = await self._homes_away() if status == OK else []
-        return {"status": "home_away", "away": away} if away else {"status": status}
+        return HealthAnswer(
+            "home_away" if away else status,
+            self._service.config.host,
+            booksan.__version__,
+            tuple(away) or UNSET,
+        )
 
     async def _homes_away(self) -> list[str]:
         """The homes of clients that cannot be reached from here."""
@@ -91,12 +98,12 @@ class Health:
         return OK if disk.f_bavail * disk.f_frsize >= FREE_BYTES else "no_space"
 
 
-def words_of(found: dict[str, Any]) -> str:
+def words_of(found: HealthAnswer) -> str:
     """Why it is not well, for a person."""
-    if found["status"] == "home_away":
-        return f"{', '.join(found['away'])} cannot be reached; start the host that runs it"
+    if found.away is not UNSET:
+        return f"{', '.join(found.away)} cannot be reached; start the host that runs it"
     return {"no_space": "no space left on its disk"}.get(
-        found["status"], f"its queues cannot be reached ({found['status']})"
+        found.status, f"its queues cannot be reached ({found.status})"
     )
 
 
@@ -129,11 +136,11 @@ class Runs:
         place = await self._service.place(request, operator_may=True)
         snapshot = await self._service.snapshot(place, operator_may=True)
         status = status_of(snapshot)
-        if wait and status["version"] == query.get("seen"):
+        if wait and status.version == query.get("seen"):
             watcher = self._service.watcher(place)
             snapshot, status = await watcher.news(query["seen"], wait, _connected(request))
         if stages:
-            status |= await self._stages(place, snapshot)
+            status = await self._with_stages(status, place, snapshot)
         return json_answer(status)
 
     async def events(self, request: Request) -> Response:
@@ -175,9 +182,8 @@ class Runs:
         if not snapshot.over:
             text = f"the run of {place.client} is not done; wait for it, or cancel it"
             raise Problem(409, "not_complete", text)
-        return json_answer(
-            {"how": await self._service.clients.release(snapshot, place.shard, "done")}
-        )
+        how = await self._service.clients.release(snapshot, place.shard, "done")
+        return json_answer(shapes.Gone(how))
 
     async def cancel(self, request: Request) -> Response:
         query_of(request, ())
@@ -186,7 +192,7 @@ class Runs:
         if isinstance(snapshot, Response):
             return snapshot
         how = await self._service.clients.release(snapshot, place.shard, "cancelled")
-        return json_answer({"how": how})
+        return json_answer(shapes.Gone(how))
 
     async def put(self, request: Request) -> Response:
         caller = self._service.access.caller(request)
@@ -195,8 +201,7 @@ class Runs:
         number = number_of("the number of the batch", request.path_params["n"])
         batches = self._service.batches
         spec = await batches.admit(request, caller, client, source)
-        receipt = await batches.put(request, spec, source, number)
-        return json_answer({"rows": receipt.rows, "rejected": receipt.rejected})
+        return json_answer(await batches.put(request, spec, source, number))
 
     async def end(self, request: Request) -> Response:
         caller = self._service.access.caller(request)
@@ -204,11 +209,9 @@ class Runs:
         client, source = client_of(request), name_of(request, "source")
         batches = self._service.batches
         spec = await batches.admit(request, caller, client, source)
-        body = read_object(await self._service.body(request), {"batches": int}, ("batches",))
-        if not 0 <= body["batches"] <= MAX_NUMBER:
-            raise Problem(422, "unusable", f"batches must be from 0 to {MAX_NUMBER}")
-        await batches.end(spec, source, body["batches"])
-        return json_answer({})
+        end = read_shape(shapes.End, await self._service.body(request))
+        await batches.end(spec, source, end.batches)
+        return json_answer(shapes.Nothing())
 
     async def _read(self, request: Request, work: Callable[[HomeView], T]) -> T:
         place = await self._service.place(request, operator_may=True)
@@ -221,24 +224,23 @@ class Runs:
         """What the home says; of a run that has ended already, the answer that says how."""
         try:
             return await self._service.snapshot(place, operator_may=operator_may)
-        except Problem as problem:
-            if problem.code != "gone":
-                raise
-            return json_answer({"how": problem.more["how"]})
+        except Gone as gone:
+            return json_answer(shapes.Gone(gone.how))
 
-    async def _stages(self, place: HomeRequest, snapshot: Snapshot) -> dict[str, Any]:
+    async def _with_stages(
+        self, status: shapes.Status, place: HomeRequest, snapshot: Snapshot
+    ) -> shapes.Status:
         service = self._service
         found = await whole_progress(service.homes, service.peers, place.client)
-        more: dict[str, Any] = {
-            "stages": stages_of(snapshot.status.spec, found.streams),
-            "stalled": stalled_of(found, over=snapshot.over, now=service.homes.clock.now()),
-            "resend": {} if snapshot.over else await service.batches.resend(found, snapshot.status),
-        }
-        if found.missing_hosts:
-            more["missing_hosts"] = list(found.missing_hosts)
         if snapshot.failed is None and found.failures:
-            more |= {"state": "failed", "failed": found.failures[0]}
-        return more
+            status = replace(status, state="failed", failed=found.failures[0])
+        return replace(
+            status,
+            stages=stages_of(snapshot.status.spec, found.streams),
+            stalled=stalled_of(found, over=snapshot.over, now=service.homes.clock.now()),
+            resend={} if snapshot.over else await service.batches.resend(found, snapshot.status),
+            missing_hosts=found.missing_hosts or UNSET,
+        )
 
 
 def _connected(request: Request) -> Callable[[], Awaitable[bool]]:
@@ -263,15 +265,14 @@ class About:
 
     async def health(self, request: Request) -> Response:
         found = await self._health.shared()
-        body = {**found, "host": self._service.config.host, "version": booksan.__version__}
-        return json_answer(body, 200 if found["status"] == OK else 503)
+        return json_answer(found, 200 if found.status == OK else 503)
 
     async def openapi(self, request: Request) -> Response:
         return JSONResponse(self._document)
 
     async def datasets(self, request: Request) -> Response:
         self._service.access.caller(request)
-        return json_answer({"datasets": [describe(each) for each in self._known().values()]})
+        return json_answer(shapes.Datasets(tuple(map(describe, self._known().values()))))
 
     async def dataset(self, request: Request) -> Response:
         self._service.access.caller(request)
@@ -290,9 +291,9 @@ class About:
             if answer is None:
                 missing.append(host)
             else:
-                found += answer["clients"]
-        found.sort(key=lambda client: str(client["id"]))
-        return json_answer({"clients": found, "missing": missing})
+                found += convert(answer["clients"], list[shapes.Client])
+        found.sort(key=lambda client: client.id)
+        return json_answer(shapes.Clients(tuple(found), tuple(missing)))
 
     async def internal_clients(self, request: Request) -> Response:
         self._only_gateways(request)
@@ -321,15 +322,15 @@ class About:
         if not self._service.access.caller(request).gateway:
             raise Problem(403, "not_gateway", "only gateways of this cluster may ask this")
 
-    async def _own_clients(self) -> list[dict[str, Any]]:
+    async def _own_clients(self) -> list[shapes.Client]:
         return [
-            {
-                "id": snapshot.status.spec.client,
-                "dataset": snapshot.status.spec.dataset,
-                "state": state_of(snapshot),
-                "expires": snapshot.status.spec.expires,
-                "host": self._service.config.host,
-            }
+            shapes.Client(
+                snapshot.status.spec.client,
+                snapshot.status.spec.dataset,
+                state_of(snapshot),
+                snapshot.status.spec.expires,
+                self._service.config.host,
+            )
             for snapshot in await self._service.homes.all()
         ]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from booksan.datasets import broken_datasets, datasets
 from booksan.errors import UsageError
@@ -17,19 +17,22 @@ from booksan.gateway.config import GatewayConfig
 from booksan.gateway.errors import Gone, Problem
 from booksan.gateway.homes import Homes, Snapshot
 from booksan.gateway.uploads import Gateway, Queues
-from booksan.spec import CLIENT_ID, Spec
+from booksan.spec import Spec
 from booksan.stages.graph import Dataset, Param, Source
 from booksan_common.backoff import Backoff
 from booksan_common.cutter import Header, check_columns, read_header
+from booksan_common.decoding import Unfit, decoded
 from booksan_common.errors import InputError
+from booksan_common.names import CLIENT_ID, plain
 from booksan_common.params import ParamValue
+from booksan_common.shapes import Creation
 
 # What a client asks for when it begins, checked before anything is done about it.
 
 #: Bytes of columns and parameters, as every message and every ticket carries them.
 MAX_SPEC = 48 * 1024
-#: How often a run can be begun anew.
-MAX_GENERATION = 1_000_000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,52 +62,33 @@ def no_dataset(name: str, known: Collection[str]) -> Problem:
     return Problem(404, "unknown_dataset", f"no such data set; there is: {', '.join(known)}")
 
 
-def read_object(body: bytes, known: Mapping[str, type], needed: tuple[str, ...]) -> dict[str, Any]:
-    """A JSON object with these fields and no others."""
+def read_shape(kind: type[T], body: bytes) -> T:
     try:
-        found = json.loads(body)
+        return decoded(kind, json.loads(body))
+    except Unfit as error:
+        # A parameter of another type is a wrong value, as one beyond its bounds.
+        unusable = error.of_its_type or error.path.startswith("params.")
+        text = plain(f"the body: {error}")
+        raise _unusable(text) if unusable else _malformed(text) from None
     except (ValueError, RecursionError):
         raise _malformed("the body is not JSON") from None
-    if not isinstance(found, dict):
-        raise _malformed("the body must be a JSON object")
-    for name, value in found.items():
-        if name not in known:
-            raise _malformed(f"the body has an unknown field; it may have {', '.join(known)}")
-        if not isinstance(value, known[name]) or isinstance(value, bool):
-            raise _malformed(f"{name!r} must be of the type {_TYPES[known[name]]}")
-    for name in needed:
-        if name not in found:
-            raise _malformed(f"{name!r} is missing in the body")
-    return found
-
-
-_TYPES = {str: "text", dict: "object", int: "whole number"}
 
 
 def read_wanted(body: bytes, known: Mapping[str, Dataset]) -> Wanted:
-    fields = {"id": str, "dataset": str, "params": dict, "columns": dict, "generation": int}
-    found = read_object(body, fields, ("id", "dataset", "columns"))
-    if not CLIENT_ID.fullmatch(found["id"]):
+    found = read_shape(Creation, body)
+    if not CLIENT_ID.fullmatch(found.id):
         raise _malformed("an id has up to 64 lower-case letters, digits and hyphens")
-    if found["dataset"] not in known:
-        raise no_dataset(found["dataset"], known)
-    dataset = known[found["dataset"]]
-    wanted = Wanted(
-        found["id"],
-        dataset,
-        _params(dataset, found.get("params", {})),
-        _columns(dataset, found["columns"]),
-        found.get("generation", 0),
-    )
-    if not 0 <= wanted.generation <= MAX_GENERATION:
-        raise _unusable(f"generation must be from 0 to {MAX_GENERATION}")
-    size = len(json.dumps([dict(wanted.params), dict(wanted.columns)]))
+    if found.dataset not in known:
+        raise no_dataset(found.dataset, known)
+    dataset = known[found.dataset]
+    params, columns = _params(dataset, found.params), _columns(dataset, found.columns)
+    size = len(json.dumps([params, columns]))
     if size > MAX_SPEC:
         raise _unusable(f"parameters and columns have {size} characters; {MAX_SPEC} is the limit")
-    return wanted
+    return Wanted(found.id, dataset, params, columns, found.generation)
 
 
-def _params(dataset: Dataset, found: Mapping[str, Any]) -> dict[str, ParamValue]:
+def _params(dataset: Dataset, found: Mapping[str, ParamValue]) -> dict[str, ParamValue]:
     known = {param.name: param for param in dataset.params}
     values = dataset.defaults
     for name, value in found.items():
@@ -114,9 +98,7 @@ def _params(dataset: Dataset, found: Mapping[str, Any]) -> dict[str, ParamValue]
     return values
 
 
-def _param(param: Param, value: Any) -> ParamValue:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise _unusable(f"{param.name} must be a number or text")
+def _param(param: Param, value: ParamValue) -> ParamValue:
     if isinstance(value, float) and value.is_integer() and isinstance(param.default, int):
         value = int(value)
     try:
@@ -125,13 +107,15 @@ def _param(param: Param, value: Any) -> ParamValue:
         raise _unusable(str(error)) from None
 
 
-def _columns(dataset: Dataset, found: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def _columns(
+    dataset: Dataset, found: Mapping[str, tuple[str, ...] | str]
+) -> dict[str, tuple[str, ...]]:
     if set(found) != set(dataset.source):
         raise _unusable(f"columns must be given for: {', '.join(dataset.source)}")
     return {source.name: _header(source, found[source.name]) for source in dataset.sources}
 
 
-def _header(source: Source, found: Any) -> tuple[str, ...]:
+def _header(source: Source, found: tuple[str, ...] | str) -> tuple[str, ...]:
     where = f"columns of {source.name}"
     if isinstance(found, str):
         try:
@@ -139,12 +123,10 @@ def _header(source: Source, found: Any) -> tuple[str, ...]:
             names = read_header(stream, source.delimiter).names
         except InputError as error:
             raise _unusable(f"{where}: {error}") from None
-    elif isinstance(found, list) and all(isinstance(name, str) for name in found):
-        names = tuple(found)
+    else:
+        names = found
         if not all(_is_text(name) for name in names):
             raise _unusable(f"{where}: a name is not text in UTF-8")
-    else:
-        raise _malformed(f"{where} must be a list of names, or the header line as text")
     try:
         check_columns(Header(names, 0), source.needed, Path(where))
     except InputError as error:
@@ -169,8 +151,6 @@ def _unusable(text: str) -> Problem:
 
 
 # The beginning and the end of a client's run.
-
-T = TypeVar("T")
 
 #: Seconds that a home gets to take a client in, or to let it go.
 HOME_SECONDS = 15.0

@@ -7,12 +7,14 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import UNSET, UnsetType, to_builtins
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from booksan.errors import BooksanError, MessageError, NoSpace, QueuesFull, TransportError
 from booksan.stages.dataset_errors import DataSetError
 from booksan_common.files import NO_ROOM
+from booksan_common.shapes import Error, Fault
 
 log = logging.getLogger("booksan.gateway")
 
@@ -30,20 +32,27 @@ class Problem(BooksanError):
     """What a client is told instead of an answer."""
 
     def __init__(
-        self, status: int, code: str, message: str, *, retry: int | None = None, **more: str
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        retry: int | None = None,
+        how: str | UnsetType = UNSET,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
+        #: Of a run that is no more, how it ended.
+        self.how = how
         #: Further headers of the answer.
         self.extra: Mapping[str, str] = {}
         self.retry = RETRY_SECONDS if retry is None and status in (429, 503) else retry
-        #: Further fields of the error object, such as `how`.
-        self.more = more
 
     @property
     def body(self) -> dict[str, Any]:
-        return {"error": {"code": self.code, "message": str(self), **self.more}}
+        found: dict[str, Any] = to_builtins(Error(Fault(self.code, str(self), self.how)))
+        return found
 
     @property
     def headers(self) -> dict[str, str]:
@@ -60,6 +69,8 @@ class Problem(BooksanError):
 
 class Gone(Problem):
     """A run that is no more."""
+
+    how: str
 
     def __init__(self, client: str, how: str, owner: str = "") -> None:
         text = f"the run of {client} is gone ({how}); begin a new one under another id"

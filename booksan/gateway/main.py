@@ -171,7 +171,7 @@ class GatewayProcess:
         """The supervisor tells people; also what it waits for, if that takes long."""
         health = Health(self._service)
         began, told = time.monotonic(), ""
-        while (found := await health.snapshot())["status"] != OK:
+        while (found := await health.snapshot()).status != OK:
             why = words_of(found)
             if why != told and time.monotonic() - began >= WAITS_SECONDS:
                 news.waits(why)

@@ -2,11 +2,24 @@
 
 from typing import Any
 
+import msgspec
+
 import booksan
 from booksan.answers import Format
 from booksan.gateway.config import GatewayConfig
-from booksan.gateway.results import DEFAULT_PAGE, MAX_PAGE, MEDIA_TYPES, PAGE
-from booksan.gateway.schemas import BATCH, CLIENT, FLAG, NAMED, SCHEMAS, TEXT, Schema, ref
+from booksan.gateway.results import DEFAULT_PAGE, MAX_PAGE, MEDIA_TYPES, NAME, PAGE
+from booksan_common import shapes
+
+Schema = dict[str, Any]
+
+TEXT: Schema = {"type": "string"}
+FLAG: Schema = {"type": "boolean"}
+NAMED: Schema = {"type": "string", "pattern": f"^{NAME.pattern}$"}
+CLIENT: Schema = msgspec.json.schema(shapes.ClientId)
+BATCH: Schema = msgspec.json.schema(shapes.Batch)
+
+#: Where the document keeps the shapes that are named in it.
+_PLACE = "#/components/schemas/{name}"
 
 JSON = "application/json"
 CSV = MEDIA_TYPES[Format.CSV].partition(";")[0]
@@ -51,8 +64,33 @@ def document(config: GatewayConfig) -> dict[str, Any]:
             "description": "Upload a data set in batches, follow the run, read its answers.",
         },
         "paths": _paths(config),
-        "components": {"schemas": SCHEMAS, "securitySchemes": _SECURITY},
+        "components": {"schemas": _schemas(), "securitySchemes": _SECURITY},
     }
+
+
+def _schemas() -> dict[str, Schema]:
+    kinds = [each for each in vars(shapes).values() if _is_shape(each)]
+    _, found = msgspec.json.schema_components(kinds, ref_template=_PLACE)
+    for kind in kinds:
+        if not kind.__struct_config__.forbid_unknown_fields:
+            _require_all(found[kind.__name__])
+    return found
+
+
+def _is_shape(found: object) -> bool:
+    return isinstance(found, type(msgspec.Struct)) and found is not msgspec.Struct
+
+
+def _require_all(schema: Schema) -> None:
+    """Of what goes out, a field's default is for older servers: this one always sends it."""
+    for name, each in schema["properties"].items():
+        if "default" in each:
+            del each["default"]
+            schema["required"].append(name)
+
+
+def _ref(kind: type[msgspec.Struct]) -> Schema:
+    return {"$ref": _PLACE.format(name=kind.__name__)}
 
 
 _SECURITY = {
@@ -82,14 +120,14 @@ def _paths(config: GatewayConfig) -> dict[str, Any]:
         },
         "/v1/datasets": {
             "get": _operation(
-                "The data sets", _TOKEN, {200: _json(ref("Datasets"))}, (401, 403, 431, 500)
+                "The data sets", _TOKEN, {200: _json(_ref(shapes.Datasets))}, (401, 403, 431, 500)
             )
         },
         "/v1/datasets/{name}": {
             "get": _operation(
                 "One data set",
                 _TOKEN,
-                {200: _json(ref("Dataset"))},
+                {200: _json(_ref(shapes.Dataset))},
                 (401, 403, 404, 431, 500),
                 [_path("name", NAMED)],
             )
@@ -109,7 +147,7 @@ def _health() -> dict[str, Any]:
     return _operation(
         "Whether queues and disk can be used",
         _ANYBODY,
-        {200: _json(ref("Health")), 503: _json(ref("Health"), "they cannot be used")},
+        {200: _json(_ref(shapes.Health)), 503: _json(_ref(shapes.Health), "they cannot be used")},
         (403, 431, 500),
     )
 
@@ -118,7 +156,7 @@ def _list_clients() -> dict[str, Any]:
     return _operation(
         "All clients; `missing` names hosts that did not answer",
         _OPERATOR,
-        {200: _json(ref("Clients"))},
+        {200: _json(_ref(shapes.Clients))},
         (400, 401, 403, 431, 500, 503),
     )
 
@@ -127,9 +165,9 @@ def _create() -> dict[str, Any]:
     return _operation(
         "Begin a run, or find it again",
         _OWNER,
-        {201: _json(ref("Status"), "begun"), 200: _json(ref("Status"), "it was there")},
+        {201: _json(_ref(shapes.Status), "begun"), 200: _json(_ref(shapes.Status), "it was there")},
         (*_WITH_BODY, 409, 429),
-        body={JSON: {"schema": ref("Creation")}},
+        body={JSON: {"schema": _ref(shapes.Creation)}},
     )
 
 
@@ -138,7 +176,7 @@ def _status() -> dict[str, Any]:
     return _operation(
         "How far the run is",
         _OWNER_OR_OPERATOR,
-        {200: _json(ref("Status"))},
+        {200: _json(_ref(shapes.Status))},
         (*_ALWAYS, 422),
         [
             _id(),
@@ -154,7 +192,7 @@ def _cancel() -> dict[str, Any]:
     return _operation(
         "Give the run up; everything of it is deleted",
         _OWNER_OR_OPERATOR,
-        {200: _json(ref("Gone"))},
+        {200: _json(_ref(shapes.Gone))},
         _ALWAYS,
         [_id(), _ticket()],
     )
@@ -172,7 +210,7 @@ def _events() -> dict[str, Any]:
 
 def _results() -> dict[str, Any]:
     files: dict[str, Any] = {
-        JSON: {"schema": {"anyOf": [ref("Answer"), {"type": "array"}]}},
+        JSON: {"schema": {"anyOf": [_ref(shapes.Answer), {"type": "array"}]}},
         CSV: {"schema": TEXT},
         MEDIA_TYPES[Format.PARQUET]: {"schema": TEXT},
     }
@@ -195,7 +233,7 @@ def _rejected() -> dict[str, Any]:
     return _operation(
         "Rows that could not be read, and why",
         _OWNER_OR_OPERATOR,
-        {200: _answer({JSON: {"schema": ref("Rejected")}, CSV: {"schema": TEXT}})},
+        {200: _answer({JSON: {"schema": _ref(shapes.Rejected)}, CSV: {"schema": TEXT}})},
         (*_ALWAYS, 422),
         [
             _id(),
@@ -211,7 +249,7 @@ def _acknowledge() -> dict[str, Any]:
     return _operation(
         "The client has its answers; everything of it is deleted",
         _OWNER,
-        {200: _json(ref("Gone"))},
+        {200: _json(_ref(shapes.Gone))},
         (*_ALWAYS, 409),
         [_id(), _ticket()],
     )
@@ -221,7 +259,7 @@ def _put(config: GatewayConfig) -> dict[str, Any]:
     return _operation(
         f"A batch of whole CSV records without header, at most {config.max_batch_bytes} bytes",
         _OWNER,
-        {200: _json(ref("Receipt"), "all of it is in the queues")},
+        {200: _json(_ref(shapes.Receipt), "all of it is in the queues")},
         (*_WITH_BODY, 409),
         [
             _id(),
@@ -239,10 +277,10 @@ def _end() -> dict[str, Any]:
     return _operation(
         "How many batches the source has",
         _OWNER,
-        {200: _json(ref("Nothing"))},
+        {200: _json(_ref(shapes.Nothing))},
         (*_WITH_BODY, 409),
         [_id(), _path("source", NAMED), _ticket(), _permit()],
-        body={JSON: {"schema": ref("End")}},
+        body={JSON: {"schema": _ref(shapes.End)}},
     )
 
 
@@ -254,7 +292,7 @@ def _operation(
     parameters: list[dict[str, Any]] | None = None,
     body: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    refusals = {status: _json(ref("Error"), ERRORS[status]) for status in (*errors, 405)}
+    refusals = {status: _json(_ref(shapes.Error), ERRORS[status]) for status in (*errors, 405)}
     found: dict[str, Any] = {
         "summary": summary,
         "security": security,

@@ -16,6 +16,7 @@ from booksan.stages.graph import Dataset
 from booksan.stages.operator import Stateful
 from booksan.state.client import ENDED
 from booksan.state.readers import StreamProgress, failures, missing_ranges, progress
+from booksan_common.shapes import Lack, StageStatus, Stall, Stream
 
 #: Seconds without a change after which an unfinished run is called stalled.
 STALLED_SECONDS = 120
@@ -39,10 +40,10 @@ class Gaps(NamedTuple):
     #: Seconds since it moved.
     seconds: int
 
-    def numbers(self) -> list[int]:
+    def numbers(self) -> tuple[int, ...]:
         """The first of them."""
         each = (n for first, last in self.ranges for n in range(first, last + 1))
-        return list(islice(each, STALLED_NUMBERS))
+        return tuple(islice(each, STALLED_NUMBERS))
 
 
 @dataclass(frozen=True)
@@ -96,14 +97,14 @@ def united(answers: Iterable[Mapping[str, Any]], away: Sequence[str] = ()) -> Pr
     return Progress(tuple(streams), tuple(reasons), gaps, tuple(away))
 
 
-def stages_of(spec: Spec, streams: Sequence[StreamProgress]) -> dict[str, Any]:
+def stages_of(spec: Spec, streams: Sequence[StreamProgress]) -> dict[str, StageStatus]:
     dataset = dataset_named(spec.dataset)
     return {stage: _stage(dataset, spec, stage, streams) for stage in dataset.stage}
 
 
 def _stage(
     dataset: Dataset, spec: Spec, stage: str, streams: Sequence[StreamProgress]
-) -> dict[str, Any]:
+) -> StageStatus:
     shards = dataset.shards_of(stage, spec)
     own = [stream for stream in streams if stream.stage == stage]
     expected = len(shards) * sum(
@@ -117,15 +118,15 @@ def _stage(
         done = len(own) == expected and all(stream.complete for stream in own)
     lengths = [stream.of_batches for stream in own]
     known = len(own) == expected and None not in lengths
-    return {
-        "shards": len(shards),
-        "batches": sum(stream.batches for stream in own),
-        "of_batches": sum(length or 0 for length in lengths) if known else None,
-        "rows": sum(stream.rows for stream in own),
-        "bytes": sum(stream.bytes for stream in own),
-        "done": done,
-        "inputs": list(dataset.stage[stage].inputs),
-    }
+    return StageStatus(
+        shards=len(shards),
+        batches=sum(stream.batches for stream in own),
+        of_batches=sum(length or 0 for length in lengths) if known else None,
+        rows=sum(stream.rows for stream in own),
+        bytes=sum(stream.bytes for stream in own),
+        done=done,
+        inputs=dataset.stage[stage].inputs,
+    )
 
 
 def _outputs(
@@ -138,7 +139,7 @@ def _outputs(
     return (s for s in streams if s.stage == first and s.sender.partition("/")[0] == stage)
 
 
-def stalled_of(found: Progress, *, over: bool, now: float) -> dict[str, Any] | None:
+def stalled_of(found: Progress, *, over: bool, now: float) -> Stall | None:
     """Where a run that has not moved for long stands still."""
     if over or not found.streams:
         return None
@@ -146,20 +147,19 @@ def stalled_of(found: Progress, *, over: bool, now: float) -> dict[str, Any] | N
     if seconds < STALLED_SECONDS:
         return None
     waiting = [stream for stream in found.streams if not stream.complete]
-    return {
-        "seconds": seconds,
-        "where": [
-            {
-                "stage": stream.stage,
-                "shard": stream.shard,
-                "sender": stream.sender,
-                "batches": stream.batches,
-                "of_batches": stream.of_batches,
-                "missing": gaps.numbers() if (gaps := _gaps_of(found, stream)) else [],
-            }
-            for stream in sorted(waiting, key=_by_cause)[:STALLED_STREAMS]
-        ],
-    }
+    where = sorted(waiting, key=_by_cause)[:STALLED_STREAMS]
+    return Stall(seconds, tuple(_told(stream, _gaps_of(found, stream)) for stream in where))
+
+
+def _told(stream: StreamProgress, gaps: Gaps | None) -> Stream:
+    return Stream(
+        stream.stage,
+        stream.shard,
+        stream.sender,
+        stream.batches,
+        stream.of_batches,
+        gaps.numbers() if gaps else (),
+    )
 
 
 def _gaps_of(found: Progress, stream: StreamProgress) -> Gaps | None:
@@ -168,7 +168,7 @@ def _gaps_of(found: Progress, stream: StreamProgress) -> Gaps | None:
 
 def resend_of(
     found: Progress, home: HomeStatus, *, is_waiting: Callable[[str], bool]
-) -> dict[str, Any]:
+) -> dict[str, Lack]:
     """What the client should send again, by source: nobody else has it.
 
     `is_waiting`: holds this queue any message? Then what is missing may be among them.
@@ -190,10 +190,7 @@ def resend_of(
             length = home.sources[source].of_batches or 0
             if gaps.top < length:
                 ranges.add((gaps.top, length - 1))
-    return {
-        source: {"batches": _merged(ranges), "end": source in ends}
-        for source, ranges in lost.items()
-    }
+    return {source: Lack(_merged(ranges), source in ends) for source, ranges in lost.items()}
 
 
 def _is_lost(
@@ -221,15 +218,15 @@ def _source_of(dataset: Dataset, sender: str) -> str | None:
     return name
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> list[list[int]]:
+def _merged(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """The same numbers in as few ranges as there can be."""
-    merged: list[list[int]] = []
+    merged: list[tuple[int, int]] = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1] + 1:
-            merged[-1][1] = max(merged[-1][1], last)
-        else:
-            merged.append([first, last])
-    return merged
+            first, before = merged.pop()
+            last = max(before, last)
+        merged.append((first, last))
+    return tuple(merged)
 
 
 def _by_cause(stream: StreamProgress) -> tuple[bool, bool, str, int, str]:

@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -19,8 +19,9 @@ from booksan.gateway.errors import Problem, unknown_client
 from booksan.gateway.homes import Homes
 from booksan.gateway.status import MAX_WAIT
 from booksan.home import HomeStatus, HomeView
-from booksan.spec import CLIENT_ID
 from booksan.stages.graph import Query
+from booksan_common.names import CLIENT_ID
+from booksan_common.shapes import MAX_NUMBER, Answer, Rejected, RejectedRow
 
 #: Bytes of a file that stay in memory.
 IN_MEMORY = 4 * 1024 * 1024
@@ -55,20 +56,18 @@ def query_named(status: HomeStatus, name: str) -> Query:
     raise Problem(404, "unknown_query", f"{status.spec.dataset} has no such query")
 
 
-def answer_page(view: HomeView, name: str, page: Page) -> dict[str, Any]:
+def answer_page(view: HomeView, name: str, page: Page) -> Answer:
     status = _status(view)
     query = query_named(status, name)
-    total = view.answer_count(query)
-    rows = view.answer(query, page.offset, page.limit)
-    return {
-        "query": query.name,
-        "about": query.describe(status.spec.params),
-        "complete": query.stage in status.complete,
-        "total": total,
-        "offset": page.offset,
-        "columns": {title: kind.value for title, kind in query.columns.items()},
-        "rows": json_rows(query, rows),
-    }
+    return Answer(
+        query=query.name,
+        about=query.describe(status.spec.params),
+        complete=query.stage in status.complete,
+        total=view.answer_count(query),
+        offset=page.offset,
+        columns={title: kind.value for title, kind in query.columns.items()},
+        rows=json_rows(query, view.answer(query, page.offset, page.limit)),
+    )
 
 
 def answer_file(view: HomeView, name: str, form: Format, place: Path) -> Made:
@@ -80,14 +79,11 @@ def answer_file(view: HomeView, name: str, form: Format, place: Path) -> Made:
     return _make(chunks, f"{name}.{form.value}", MEDIA_TYPES[form], place)
 
 
-def rejected_page(view: HomeView, source: str | None, page: Page) -> dict[str, Any]:
+def rejected_page(view: HomeView, source: str | None, page: Page) -> Rejected:
     sources = _sources(_status(view), source)
     rows = view.rejected_page(sources, page.offset, page.limit)
-    return {
-        "total": view.rejected_count(sources),
-        "offset": page.offset,
-        "rows": [{"source": name, "row": row, "reason": reason} for name, row, reason in rows],
-    }
+    total = view.rejected_count(sources)
+    return Rejected(total, page.offset, tuple(RejectedRow(*row) for row in rows))
 
 
 def rejected_file(view: HomeView, source: str | None, place: Path) -> Made:
@@ -147,8 +143,6 @@ def send(homes: Homes, made: Made) -> Response:
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 SECONDS = re.compile(r"[0-9]{1,3}(\.[0-9]{1,3})?")
-#: Batches of a source, rows to skip.
-MAX_NUMBER = 10**9
 MAX_PAGE = 10_000
 DEFAULT_PAGE = 1000
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from msgspec import to_builtins
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -101,4 +102,4 @@ class Service:
 
 
 def json_answer(body: Any, status: int = 200) -> Response:
-    return JSONResponse(body, status, {"Cache-Control": "no-store"})
+    return JSONResponse(to_builtins(body), status, {"Cache-Control": "no-store"})

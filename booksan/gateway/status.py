@@ -4,18 +4,19 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
+import msgspec
+from msgspec.structs import replace
 from starlette.responses import StreamingResponse
 
 from booksan.datasets import datasets
 from booksan.gateway.errors import Problem
 from booksan.gateway.homes import Homes, Snapshot
 from booksan.home import HomeStatus
-from booksan.spec import Spec
 from booksan.stages.operators.joining import Joining
 from booksan_common.backoff import Backoff
+from booksan_common.shapes import AnswerStatus, Join, SourceStatus, Status
 
 #: Seconds between two looks at a home, for one that waits: the first, the longest, and how they
 #: grow.
@@ -23,34 +24,26 @@ LOOKS = (0.02, 0.2, 1.5)
 MAX_WAIT = 30.0
 
 
-def status_of(snapshot: Snapshot) -> dict[str, Any]:
+def status_of(snapshot: Snapshot) -> Status:
     found = snapshot.status
-    body: dict[str, Any] = {
-        "id": found.spec.client,
-        "dataset": found.spec.dataset,
-        "dataset_version": found.spec.version,
-        "generation": found.spec.generation,
-        "params": dict(found.spec.params),
-        "state": state_of(snapshot),
-        "failed": snapshot.failed,
-        "expires": found.spec.expires,
-        "ticket": found.ticket,
-        "permits": found.permits,
-        "sources": {
-            name: {
-                "batches": source.batches,
-                "of_batches": source.of_batches,
-                "rows": source.rows,
-                "rejected": source.rejected,
-                "complete": source.complete,
-                "missing": list(source.missing),
-            }
-            for name, source in _in_upload_order(found.spec, found.sources).items()
-        },
-        "answers": _answers(snapshot),
-        "joins": _joins(found),
-    }
-    return body | {"version": _version(body)}
+    status = Status(
+        id=found.spec.client,
+        dataset=found.spec.dataset,
+        dataset_version=found.spec.version,
+        generation=found.spec.generation,
+        params=dict(found.spec.params),
+        state=state_of(snapshot),
+        failed=snapshot.failed,
+        expires=found.spec.expires,
+        ticket=found.ticket,
+        permits=found.permits,
+        sources=_sources(found),
+        answers=_answers(snapshot),
+        joins=tuple(_joins(found)),
+        version="",
+    )
+    text = msgspec.json.encode(status, order="deterministic")
+    return replace(status, version=hashlib.blake2b(text, digest_size=12).hexdigest())
 
 
 def state_of(snapshot: Snapshot) -> str:
@@ -62,47 +55,38 @@ def state_of(snapshot: Snapshot) -> str:
     return "working" if uploaded else "uploading"
 
 
-def _in_upload_order(spec: Spec, sources: dict[str, Any]) -> dict[str, Any]:
-    dataset = datasets().get(spec.dataset)
-    order = [source.name for source in dataset.sources] if dataset else sorted(sources)
-    return {name: sources[name] for name in order if name in sources}
+def _sources(found: HomeStatus) -> dict[str, SourceStatus]:
+    """In upload order."""
+    dataset = datasets().get(found.spec.dataset)
+    names = [each.name for each in dataset.sources] if dataset else sorted(found.sources)
+    known = {name: found.sources[name] for name in names if name in found.sources}
+    return {
+        name: msgspec.convert(source, SourceStatus, from_attributes=True)
+        for name, source in known.items()
+    }
 
 
-def _answers(snapshot: Snapshot) -> dict[str, Any]:
+def _answers(snapshot: Snapshot) -> dict[str, AnswerStatus]:
     dataset = datasets().get(snapshot.status.spec.dataset)
     return {
-        query.name: {
-            "rows": snapshot.rows.get(query.name, 0),
-            "complete": query.stage in snapshot.status.complete,
-        }
+        query.name: AnswerStatus(
+            snapshot.rows.get(query.name, 0), query.stage in snapshot.status.complete
+        )
         for query in (dataset.queries if dataset else ())
     }
 
 
-def _joins(found: HomeStatus) -> list[dict[str, Any]]:
+def _joins(found: HomeStatus) -> Iterator[Join]:
     """What all shards of a stage have said; of some of them it would tell too little."""
     dataset = datasets().get(found.spec.dataset)
-    joins: list[dict[str, Any]] = []
     for (source, stage), counted in found.joined.items():
         declared = dataset.stage.get(stage) if dataset else None
-        if dataset is None or declared is None or not isinstance(declared.operator, Joining):
+        operator = declared.operator if declared else None
+        if dataset is None or not isinstance(operator, Joining) or operator.earlier is None:
             continue
         if len(counted) == len(dataset.shards_of(stage, found.spec)):
-            joins.append(
-                {
-                    "stage": stage,
-                    "source": source,
-                    "to": declared.operator.earlier,
-                    "rows": sum(each.rows for each in counted),
-                    "matched": sum(each.matched for each in counted),
-                }
-            )
-    return joins
-
-
-def _version(body: dict[str, Any]) -> str:
-    text = json.dumps(body, sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+            rows, matched = (sum(each) for each in zip(*counted, strict=True))
+            yield Join(stage, source, operator.earlier, rows, matched)
 
 
 class Watcher:
@@ -116,7 +100,7 @@ class Watcher:
 
     async def news(
         self, seen: str | None, seconds: float, still_wanted: Callable[[], Awaitable[bool]]
-    ) -> tuple[Snapshot, dict[str, Any]]:
+    ) -> tuple[Snapshot, Status]:
         """As soon as the version is not the one seen, or when the seconds are over."""
         pauses = Backoff(*LOOKS)
         deadline = time.monotonic() + seconds
@@ -124,7 +108,7 @@ class Watcher:
             snapshot = await self.snapshot()
             status = status_of(snapshot)
             left = deadline - time.monotonic()
-            if status["version"] != seen or left <= 0 or self._stopping.is_set():
+            if status.version != seen or left <= 0 or self._stopping.is_set():
                 return snapshot, status
             if not await still_wanted():
                 return snapshot, status
@@ -140,8 +124,8 @@ class Watcher:
 COMMENT_SECONDS = 15.0
 
 
-def event(name: str, data: dict[str, Any]) -> bytes:
-    return f"event: {name}\ndata: {json.dumps(data)}\n\n".encode()
+def event(name: str, data: object) -> bytes:
+    return f"event: {name}\ndata: {json.dumps(msgspec.to_builtins(data))}\n\n".encode()
 
 
 async def stream(watcher: Watcher, stopping: asyncio.Event) -> AsyncIterator[bytes]:
@@ -155,10 +139,10 @@ async def stream(watcher: Watcher, stopping: asyncio.Event) -> AsyncIterator[byt
                 raise
             yield event("end", problem.body)
             return
-        if status["version"] == seen:
+        if status.version == seen:
             yield b": nothing new\n\n"
             continue
-        seen = status["version"]
+        seen = status.version
         yield event("status", status)
         if snapshot.over:
             yield event("end", status)

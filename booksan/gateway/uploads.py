@@ -9,13 +9,14 @@ import logging
 import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
+import msgspec
 import polars as pl
 from starlette.requests import Request
 
@@ -48,6 +49,7 @@ from booksan.tickets import check_permit, open_ticket
 from booksan.transport import check_address, open_transport, queues_address
 from booksan.transport.base import Depth, Outgoing, Transport
 from booksan_common.backoff import Backoff
+from booksan_common.shapes import Error, Lack, Receipt, Status
 
 log = logging.getLogger("booksan.gateway")
 
@@ -56,13 +58,6 @@ log = logging.getLogger("booksan.gateway")
 QUEUE_LIMIT = Depth(messages=256, bytes=64 * 1024 * 1024)
 #: Seconds between two questions whether waiting still makes sense.
 PATIENCE = 0.5
-
-
-class Receipt(NamedTuple):
-    """What a batch turned out to hold."""
-
-    rows: int
-    rejected: int
 
 
 class Gateway:
@@ -353,7 +348,7 @@ class Batches:
             raise Problem(409, "not_yet", str(error)) from None
         return spec
 
-    async def resend(self, found: Progress, home: HomeStatus) -> dict[str, Any]:
+    async def resend(self, found: Progress, home: HomeStatus) -> dict[str, Lack]:
         """What the client should send again, because a shard lacks it and nobody else has it."""
 
         def is_waiting(queue: str) -> bool:
@@ -378,7 +373,7 @@ class Batches:
 
     async def _ask_home(
         self, caller: Caller, client: str, shard: int, ticket: str | None
-    ) -> tuple[str, dict[str, str]]:
+    ) -> tuple[str, Mapping[str, str]]:
         """Ticket and permits, as the home gives them to the client's owner."""
         url = self._homes.url(shard)
         if not url or caller.gateway:
@@ -387,12 +382,11 @@ class Batches:
             return snapshot.status.ticket, snapshot.status.permits
         headers = {TICKET_HEADER: ticket} if ticket else {}
         answer = await self._neighbours.ask(caller, client, url, headers)
-        found = answer.json()
         if answer.status_code != 200:
-            error = found["error"]
-            how = {"how": error["how"]} if "how" in error else {}
-            raise Problem(answer.status_code, error["code"], error["message"], **how)
-        return found["ticket"], found["permits"]
+            error = msgspec.json.decode(answer.content, type=Error).error
+            raise Problem(answer.status_code, error.code, error.message, how=error.how)
+        status = msgspec.json.decode(answer.content, type=Status)
+        return status.ticket, status.permits
 
     async def _wait_for_room(self, spec: Spec, source: str) -> None:
         pauses = Backoff(*LOOKS)

@@ -1,23 +1,26 @@
 """What host.json asks for: the workers of a host, and when a dead one starts again."""
 
-import json
-import re
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from booksan.errors import BooksanError, UsageError
 from booksan.host.status import write_json
 from booksan.shards import ShardId
 from booksan_common.backoff import Backoff
+from booksan_common.decoding import read_json
+
+_Number = Annotated[float, Meta(ge=0, lt=1e15, description="a number from 0 on")]
+_Whole = Annotated[int, Meta(ge=0, lt=10**15, description="a whole number from 0 on")]
 
 # When a dead worker starts again, and when the supervisor gives up. Time in, decision out.
 
 
-@dataclass(frozen=True)
-class RestartPolicy:
+class RestartPolicy(Struct, frozen=True, forbid_unknown_fields=True):
     """The rules for one worker.
 
     - A worker that lived for `healthy_after` seconds is healthy: its next start comes after
@@ -31,16 +34,16 @@ class RestartPolicy:
     """
 
     #: Seconds. Small, since a killed worker should be at work again at once.
-    first_delay: float = 0.02
-    factor: float = 2.0
+    first_delay: _Number = 0.02
+    factor: _Number = 2.0
     #: Seconds. Bounds what a crash loop costs.
-    max_delay: float = 1.0
+    max_delay: _Number = 1.0
     #: Seconds. Longer than a slow start on a busy machine, which proves nothing yet.
-    healthy_after: float = 5.0
+    healthy_after: _Number = 5.0
     #: More than the deaths that a worker needs to set a deadly message aside.
-    max_restarts: int = 15
+    max_restarts: _Whole = 15
     #: Seconds. At least max_restarts * (healthy_after + max_delay), or a slow loop goes unseen.
-    window: float = 120.0
+    window: _Number = 120.0
 
 
 class RestartHistory:
@@ -79,24 +82,31 @@ DEFAULT_ENTRY = "booksan.worker.main:run"
 #: Host and port.
 Address = tuple[str, int]
 
-_STAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-_ENTRY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_Stage = Annotated[
+    str,
+    Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9_-]*\Z", description="a name such as q3-join"),
+]
+_Entry = Annotated[
+    str,
+    Meta(
+        pattern=r"\A[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*\Z",
+        description="like package.module:function",
+    ),
+]
 
 
-@dataclass(frozen=True)
-class WorkerSpec:
-    stage: str
-    shard: int
+class WorkerSpec(Struct, frozen=True):
+    stage: _Stage
+    shard: _Whole
     #: What runs in its process instead of the host's entry, for the gateway.
-    entry: str | None = None
+    entry: _Entry | None = None
 
     @property
     def name(self) -> str:
         return str(ShardId(self.stage, self.shard))
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """Another host: its number in the election, and where its supervisor hears by UDP."""
 
     id: int
@@ -111,8 +121,7 @@ class Revival(StrEnum):
     DOCKER = "docker"
 
 
-@dataclass(frozen=True)
-class ElectionConfig:
+class ElectionConfig(Struct, frozen=True):
     """Who takes part in electing the leader, and how the leader brings hosts back."""
 
     name: str
@@ -122,24 +131,26 @@ class ElectionConfig:
     peers: Mapping[str, Peer]
     #: By name, the data directories of hosts on this machine, or the services of the Compose
     #: project whose containers they are; those without are not revived.
-    revival: Mapping[str, str] = field(default_factory=dict)
+    revival: Mapping[str, str] = {}
     by: Revival = Revival.PROCESS
     #: The broker, if the leader brings it back too; its name is that of its service.
     broker: Address | None = None
 
 
-@dataclass(frozen=True)
-class HostConfig:
-    workers: tuple[WorkerSpec, ...]
+class HostConfig(Struct, frozen=True):
+    workers: Annotated[
+        tuple[WorkerSpec, ...],
+        Meta(min_length=1, description="a list with at least one worker"),
+    ]
     #: `package.module:function`, called as function(data_dir, stage, shard) in the new process.
-    entry: str = DEFAULT_ENTRY
+    entry: _Entry = DEFAULT_ENTRY
     #: Seconds from SIGTERM until what still lives is killed.
-    drain_timeout: float = 5.0
+    drain_timeout: _Number = 5.0
     #: Seconds without a sign of life after which a worker hangs. Generous: one text can take long.
-    hang_timeout: float = 60.0
+    hang_timeout: _Number = 60.0
     #: Bytes of memory past which a worker is drained and started anew; 0 for no limit.
-    memory_limit: float = 2 * 1024**3
-    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    memory_limit: _Number = 2 * 1024**3
+    restart: RestartPolicy = RestartPolicy()
     #: None for a host that is alone.
     election: ElectionConfig | None = None
     #: Of the host, for its logs.
@@ -150,7 +161,7 @@ def write_config(data_dir: Path, config: HostConfig) -> None:
     """Write host.json, for a supervisor that starts later."""
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
-        write_json(data_dir / HOST_FILE, asdict(config))
+        write_json(data_dir / HOST_FILE, config)
     except OSError as error:
         raise BooksanError(f"{data_dir / HOST_FILE} cannot be written: {error.strerror}.") from None
 
@@ -158,109 +169,40 @@ def write_config(data_dir: Path, config: HostConfig) -> None:
 def read_config(data_dir: Path) -> HostConfig:
     """Read and check host.json."""
     path = data_dir / HOST_FILE
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise UsageError(f"{path} is not JSON: {error}.") from None
-    try:
-        return _config(found)
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from None
+    config = read_json(path, HostConfig)
+    names = [worker.name for worker in config.workers]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{path}: workers: {name} is named twice")
+    return config
 
 
-def _config(found: object) -> HostConfig:
-    if not isinstance(found, dict):
-        raise UsageError('it must be an object with a list "workers".')
-    return HostConfig(
-        workers=_workers(found.get("workers")),
-        entry=_entry('"entry"', found.get("entry", DEFAULT_ENTRY)),
-        drain_timeout=_number(found, "drain_timeout", HostConfig.drain_timeout),
-        hang_timeout=_number(found, "hang_timeout", HostConfig.hang_timeout),
-        memory_limit=_number(found, "memory_limit", HostConfig.memory_limit),
-        restart=_policy(found.get("restart", {})),
-        election=_election(found.get("election")),
-        name=str(found.get("name", "")),
-    )
+# The limits of a host's gateway.
 
 
-def _election(found: object) -> ElectionConfig | None:
-    """Written by `booksan host`, which has checked the topology; only the form is checked here."""
-    if found is None:
-        return None
-    try:
-        assert isinstance(found, dict)
-        peers = {
-            str(name): Peer(int(one["id"]), _address(one["address"]))
-            for name, one in found["peers"].items()
-        }
-        return ElectionConfig(
-            str(found["name"]),
-            int(found["id"]),
-            _address(found["listen"]),
-            peers,
-            {str(name): str(path) for name, path in found["revival"].items()},
-            Revival(found.get("by", Revival.PROCESS)),
-            _address(found["broker"]) if found.get("broker") else None,
-        )
-    except (AssertionError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f'"election" is not as it should be: {error!r}.') from None
+def _at_least(low: float) -> Meta:
+    return Meta(ge=low, lt=1e12, description=f"a number from {low:g} on")
 
 
-def _address(found: list[object]) -> Address:
-    host, port = found
-    return str(host), int(str(port))
+def _whole(low: int) -> Meta:
+    return Meta(ge=low, lt=10**12, description=f"a whole number from {low} on")
 
 
-def _workers(found: object) -> tuple[WorkerSpec, ...]:
-    if not isinstance(found, list) or not found:
-        raise UsageError('"workers" must be a list with at least one worker.')
-    workers = tuple(_worker(number, item) for number, item in enumerate(found))
-    seen: set[str] = set()
-    for worker in workers:
-        if worker.name in seen:
-            raise UsageError(f"the worker {worker.name} is named twice.")
-        seen.add(worker.name)
-    return workers
+class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same in gateway.json and in a topology."""
 
-
-def _worker(number: int, found: object) -> WorkerSpec:
-    where = f'"workers"[{number}]'
-    if not isinstance(found, dict):
-        raise UsageError(f'{where} must be an object with "stage" and "shard".')
-    stage, shard = found.get("stage"), found.get("shard")
-    if not isinstance(stage, str) or not _STAGE.fullmatch(stage):
-        raise UsageError(f'{where}: "stage" must be a name such as q3-join, not {stage!r}.')
-    if not isinstance(shard, int) or isinstance(shard, bool) or shard < 0:
-        raise UsageError(f'{where}: "shard" must be a number from 0 on, not {shard!r}.')
-    entry = found.get("entry")
-    return WorkerSpec(stage, shard, None if entry is None else _entry(f'{where}: "entry"', entry))
-
-
-def _entry(where: str, found: object) -> str:
-    if not isinstance(found, str) or not _ENTRY.fullmatch(found):
-        raise UsageError(f"{where} must look like package.module:function, not {found!r}.")
-    return found
-
-
-def _policy(found: object) -> RestartPolicy:
-    if not isinstance(found, Mapping):
-        raise UsageError('"restart" must be an object.')
-    known = [item.name for item in fields(RestartPolicy)]
-    unknown = [str(name) for name in found if name not in known]
-    if unknown:
-        raise UsageError(f'"restart" has no {unknown[0]!r}; it has {", ".join(known)}.')
-    values = {name: _checked(f"restart.{name}", value) for name, value in found.items()}
-    limit = int(values.pop("max_restarts", RestartPolicy.max_restarts))
-    return RestartPolicy(max_restarts=limit, **values)
-
-
-def _number(found: Mapping[str, object], name: str, default: float) -> float:
-    return _checked(name, found.get(name, default))
-
-
-def _checked(name: str, found: object) -> float:
-    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found < 1e15:
-        raise UsageError(f'"{name}" must be a number from 0 on, not {found!r}.')
-    return float(found)
+    #: Seconds from the creation of a client to its hard end.
+    expiry: Annotated[int, _whole(1)] = 7 * 24 * 3600
+    #: Seconds without an upload after which an unfinished upload is given up; 0 for never.
+    idle: Annotated[int, _whole(0)] = 24 * 3600
+    #: Unfinished clients whose home is on this host.
+    max_clients: Annotated[int, _whole(1)] = 64
+    max_connections: Annotated[int, _whole(1)] = 1000
+    #: Bytes of a batch, after decompression.
+    max_batch_bytes: Annotated[int, _whole(1)] = 8 * 1024 * 1024
+    #: Seconds in which the head of a request must have come.
+    header_seconds: Annotated[float, _at_least(0.1)] = 10
+    #: Seconds in which the body of a request must have come.
+    body_seconds: Annotated[float, _at_least(0.1)] = 60
+    #: Seconds that full queues may hold a batch back.
+    room_seconds: Annotated[float, _at_least(0)] = 25

@@ -5,11 +5,12 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
-from typing import Any
+
+import msgspec
 
 from booksan.errors import EXIT_CANNOT_START as EXIT_CANNOT_START
 from booksan.errors import UsageError
@@ -80,7 +81,7 @@ class HostStatus:
 
 def write_status(data_dir: Path, status: HostStatus) -> None:
     """Not synced: it is written again and again, and the supervisor must not wait for the disk."""
-    write_json(data_dir / STATUS_FILE, asdict(status), lasting=False)
+    write_json(data_dir / STATUS_FILE, status, lasting=False)
 
 
 def read_status(data_dir: Path) -> HostStatus | None:
@@ -96,40 +97,15 @@ def read_status(data_dir: Path) -> HostStatus | None:
 
 def parse_status(text: str) -> HostStatus | None:
     try:
-        found = json.loads(text)
-        workers = tuple(_worker(item) for item in found["workers"])
-        state = HostState(found["state"])
-        return HostStatus(
-            found["pid"],
-            state,
-            found["restarts"],
-            workers,
-            found["error"],
-            found.get("code"),
-            found.get("leader"),
-            found.get("term"),
-            bool(found.get("ready")),
-        )
-    except (ValueError, KeyError, TypeError):
+        return msgspec.json.decode(text, type=HostStatus)
+    except ValueError:
         return None
-
-
-def _worker(found: dict[str, Any]) -> WorkerStatus:
-    state = WorkerState(found["state"])
-    return WorkerStatus(
-        found["name"],
-        found["pid"],
-        state,
-        found["restarts"],
-        found["since"],
-        found.get("memory"),
-        found.get("cpu"),
-    )
 
 
 def write_json(path: Path, value: object, *, lasting: bool = True) -> None:
     """Replace the file at once: a reader sees the old text or the new one, never a part."""
-    write_atomically(path, (json.dumps(value, indent=2) + "\n").encode(), lasting=lasting)
+    plain = msgspec.to_builtins(value, str_keys=True)
+    write_atomically(path, (json.dumps(plain, indent=2) + "\n").encode(), lasting=lasting)
 
 
 # One supervisor per data directory, and one generation of workers.

@@ -27,7 +27,6 @@ from booksan_client.collect import FORMATS, OutDirectory
 from booksan_client.display import RunDisplay
 from booksan_client.inputs import Input, look_at
 from booksan_client.state import ClientState, StateDirectory, lasting
-from booksan_client.status import DatasetInfo as Description
 from booksan_client.submission import Display, Plan, Submission
 from booksan_client.submit import check_choice
 from booksan_common.commands import conclude, print_json
@@ -43,6 +42,7 @@ from booksan_common.errors import (
 from booksan_common.files import check_directory, state_home
 from booksan_common.names import wanted_queries
 from booksan_common.params import ParamValue
+from booksan_common.shapes import Dataset as Description
 from booksan_common.terminal import PatientConsole
 
 # Everything but the server's answers that can end a run or that its user should hear of.
@@ -137,7 +137,7 @@ class Options:
     @cached_property
     def description(self) -> Description:
         """What a server would tell about the data set."""
-        return Description.from_json(describe(self.dataset))
+        return describe(self.dataset).checked()
 
 
 @dataclass
@@ -184,7 +184,7 @@ def run(options: Options, display: Display, stopping: Callable[[], bool]) -> Sum
 
 
 def _all_described() -> Iterator[Description]:
-    return (Description.from_json(describe(each)) for each in datasets().values())
+    return (describe(each) for each in datasets().values())
 
 
 def _fresh(options: Options, identity: Identity) -> Pinned:

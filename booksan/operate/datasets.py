@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from msgspec import to_builtins
 from rich import box
 from rich.console import Group
 from rich.text import Text
@@ -23,7 +24,7 @@ def datasets_command(name: str | None, *, as_json: bool) -> None:
     if not name:
         warn_of_broken()
     if as_json:
-        document = {"datasets": [describe(dataset) for dataset in found]}
+        document = {"datasets": [to_builtins(describe(dataset)) for dataset in found]}
         broken = {} if name else {"broken": dict(broken_datasets())}
         print_json(document | broken | {"exit_code": 0})
     elif name:

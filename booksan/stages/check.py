@@ -138,17 +138,15 @@ def _check_param(param: Param) -> None:
     default = param.default
     if isinstance(default, bool) or not isinstance(default, int | float | str):
         raise UsageError(f"{what}: its default must be a number or text, not {default!r}")
-    bounded = (param.low, param.high) != (-math.inf, math.inf)
+    low, high = param.bounds
     if isinstance(default, str):
-        if bounded:
+        if (low, high) != (-math.inf, math.inf):
             raise UsageError(
                 f"{what}: its default is the text {default!r}, but it has bounds; write a number, "
                 "or take the bounds away"
             )
-    elif not param.low <= default <= param.high:
-        raise UsageError(
-            f"{what}: its default {default} is not between {param.low:g} and {param.high:g}"
-        )
+    elif not low <= default <= high:
+        raise UsageError(f"{what}: its default {default} is not between {low:g} and {high:g}")
 
 
 def _check_stage(dataset: Dataset, stage: Stage) -> None:

@@ -8,7 +8,8 @@ import select
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from booksan.errors import StateError, UsageError
 from booksan.host.config import HostConfig, RestartHistory

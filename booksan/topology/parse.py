@@ -1,136 +1,72 @@
 """From a name or a path to a topology; errors name the file and the key."""
 
-import json
 import re
 import sysconfig
 import tomllib
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
+
+from msgspec import Meta, Struct
 
 import booksan
 from booksan.datasets import broken_datasets, datasets
 from booksan.errors import UsageError
+from booksan.host.config import Limits
 from booksan.shards import ShardId
 from booksan.stages.graph import Dataset
 from booksan.topology.model import Address, HostPlan, Queues, QueuesKind, Topology
+from booksan_common.decoding import decoded
 from booksan_common.names import nearest
-
-# One table of a TOML file. Every error names the file and the key, and says what to do.
-
-
-class Section:
-    def __init__(self, file: str, path: str, found: Mapping[str, Any]) -> None:
-        self.file = file
-        self.path = path
-        self._found = found
-
-    def error(self, key: str, message: str) -> UsageError:
-        where = ".".join(part for part in (self.path, key) if part)
-        return UsageError(f"{self.file}: {where}: {message}")
-
-    def allow(self, *known: str) -> None:
-        for key in self._found:
-            if key not in known:
-                raise self.error(key, f"there is no such key; {nearest(key, known)}")
-
-    def keys(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._found
-
-    def text(self, key: str, example: str) -> str:
-        value = self._found.get(key)
-        if not isinstance(value, str) or not value:
-            raise self.error(key, f"must be text such as {example!r}{_not(key, self._found)}")
-        return value
-
-    def whole(self, key: str, low: int) -> int:
-        value = self._found.get(key)
-        if not isinstance(value, int) or isinstance(value, bool) or value < low:
-            raise self.error(key, f"must be a whole number from {low} on{_not(key, self._found)}")
-        return value
-
-    def number(self, key: str, *, low: float) -> float:
-        value = self._found.get(key)
-        fits = (
-            isinstance(value, int | float) and not isinstance(value, bool) and low <= value < 1e12
-        )
-        if not fits:
-            raise self.error(key, f"must be a number from {low:g} on{_not(key, self._found)}")
-        assert isinstance(value, int | float)
-        return value
-
-    def list_of(self, key: str, kind: type, example: str) -> list[Any]:
-        value = self._found.get(key)
-        # bool is an int to Python, and to nobody else.
-        if not isinstance(value, list) or any(type(item) is not kind for item in value):
-            raise self.error(key, f"must be a list such as {example}{_not(key, self._found)}")
-        return value
-
-    def table(self, key: str, *, needed: bool = True) -> "Section":
-        path = ".".join(part for part in (self.path, key) if part)
-        value = self._found.get(key)
-        if value is None and not needed:
-            return Section(self.file, path, {})
-        if not isinstance(value, dict):
-            raise self.error(key, f"must be a table, [{path}]{_not(key, self._found)}")
-        return Section(self.file, path, value)
-
-
-def _not(key: str, found: Mapping[str, Any]) -> str:
-    return f", not {found[key]!r}" if key in found else "; it is missing"
-
 
 # What holds for a topology as a whole, beyond what each key must look like.
 
 
-def check(topology: Topology, file: str, stages: Collection[str]) -> None:
+def check(topology: Topology, stages: Collection[str]) -> None:
     """`stages`: all that the data sets of the topology need."""
     if not topology.hosts:
-        raise UsageError(f"{file}: hosts: there is none; add a table such as [hosts.alpha]")
-    _check_hosts(topology, file)
-    _check_shards(topology, file)
+        raise UsageError("hosts: there is none; add a table such as [hosts.alpha]")
+    _check_hosts(topology)
+    _check_shards(topology)
     missing = sorted(set(stages) - set(topology.shards))
     if missing:
         raise UsageError(
-            f"{file}: no host runs {', '.join(missing)}; add it to the stages of one, such as "
+            f"no host runs {', '.join(missing)}; add it to the stages of one, such as "
             f"{missing[0]} = [0], or take its data set out of datasets"
         )
     if topology.queues.kind is QueuesKind.SPOOL and not topology.on_one_machine:
         raise UsageError(
-            f"{file}: queues.kind: a spool is on one machine, but the hosts have addresses on "
+            "queues.kind: a spool is on one machine, but the hosts have addresses on "
             "several; use kind = 'rabbitmq'"
         )
 
 
-def _check_hosts(topology: Topology, file: str) -> None:
+def _check_hosts(topology: Topology) -> None:
     hosts = topology.hosts.values()
-    _check_unique(file, "id", ((host.name, host.id) for host in hosts))
-    _check_unique(file, "address", ((host.name, host.address) for host in hosts))
-    _check_unique(file, "gateway", ((host.name, host.gateway) for host in hosts))
+    _check_unique("id", ((host.name, host.id) for host in hosts))
+    _check_unique("address", ((host.name, host.address) for host in hosts))
+    _check_unique("gateway", ((host.name, host.gateway) for host in hosts))
 
 
-def _check_unique(file: str, key: str, values: Iterable[tuple[str, Hashable]]) -> None:
+def _check_unique(key: str, values: Iterable[tuple[str, Hashable]]) -> None:
     seen: dict[Hashable, str] = {}
     for host, value in values:
         if value in seen:
             raise UsageError(
-                f"{file}: hosts.{host}.{key}: {value} is taken by hosts.{seen[value]}; "
+                f"hosts.{host}.{key}: {value} is taken by hosts.{seen[value]}; "
                 "give each host its own"
             )
         seen[value] = host
 
 
-def _check_shards(topology: Topology, file: str) -> None:
+def _check_shards(topology: Topology) -> None:
     owners: dict[ShardId, str] = {}
     for host in topology.hosts.values():
         for shard in host.shards:
             if shard in owners:
                 raise UsageError(
-                    f"{file}: hosts.{host.name}.stages.{shard.stage}: shard {shard.shard} is on "
+                    f"hosts.{host.name}.stages.{shard.stage}: shard {shard.shard} is on "
                     f"{owners[shard]} already; a shard is on one host, with its disk"
                 )
             owners[shard] = host.name
@@ -139,7 +75,7 @@ def _check_shards(topology: Topology, file: str) -> None:
         gaps = sorted(set(range(numbers[-1])) - set(numbers))
         if gaps:
             raise UsageError(
-                f"{file}: {stage}: no host has shard {gaps[0]}, though there is {numbers[-1]}; "
+                f"{stage}: no host has shard {gaps[0]}, though there is {numbers[-1]}; "
                 "number the shards of a stage 0, 1, 2, ... over all hosts"
             )
 
@@ -157,18 +93,61 @@ RESERVED = frozenset({"spool", "secret", "members"})
 #: Before the address of a gateway that speaks TLS.
 _TLS = "https://"
 
-#: The gateway's limits, with the least that makes sense. An idle time of 0 means never.
-LIMITS: Mapping[str, float] = {
-    "expiry": 1,
-    "idle": 0,
-    "max_clients": 1,
-    "max_connections": 1,
-    "max_batch_bytes": 1,
-    "header_seconds": 0.1,
-    "body_seconds": 0.1,
-    "room_seconds": 0,
-}
-_WHOLE = frozenset({"expiry", "idle", "max_clients", "max_connections", "max_batch_bytes"})
+
+# The file as it is written.
+
+
+def _like(example: str) -> Meta:
+    return Meta(min_length=1, description=f"text such as {example!r}")
+
+
+_Shards = Annotated[
+    tuple[Annotated[int, Meta(ge=0)], ...],
+    Meta(min_length=1, description="a list such as [0, 1], of shard numbers from 0 on"),
+]
+
+
+class _Host(Struct, frozen=True, forbid_unknown_fields=True):
+    id: Annotated[int, Meta(ge=1, description="a whole number from 1 on")]
+    address: Annotated[str, _like("127.0.0.1:7401")]
+    gateway: Annotated[str, _like("127.0.0.1:7301")]
+    stages: Annotated[
+        Mapping[str, _Shards], Meta(description="a table such as [hosts.alpha.stages]")
+    ]
+    listen: Annotated[str, _like("0.0.0.0:7300")] | None = None
+
+
+class _Queues(Struct, frozen=True, forbid_unknown_fields=True):
+    kind: Annotated[QueuesKind, Meta(description="'spool' or 'rabbitmq'")] = QueuesKind.SPOOL
+    url: Annotated[str, _like("amqp://127.0.0.1:5672/")] | None = None
+
+
+class _Gateway(Limits, frozen=True):
+    #: Names by which clients call it.
+    hosts: Annotated[tuple[str, ...], Meta(description='a list such as ["books.example.org"]')] = ()
+
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, _like("three")]
+    hosts: Annotated[
+        Mapping[str, Annotated[_Host, Meta(description="a table such as [hosts.alpha]")]],
+        Meta(description="a table, [hosts]"),
+    ]
+    datasets: (
+        Annotated[
+            tuple[str, ...], Meta(description="a list of names that `booksan datasets` tells")
+        ]
+        | None
+    ) = None
+    queues: Annotated[_Queues, Meta(description="a table, [queues]")] = _Queues()
+    gateway: Annotated[dict[str, Any], Meta(description="a table, [gateway]")] = {}
+
+
+class _Wrong(UsageError):
+    """A key, and what is wrong with its value."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(f"{key}: {message}")
 
 
 def parse_topology(
@@ -179,22 +158,28 @@ def parse_topology(
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{file} is not TOML: {error}") from None
-    top = Section(file, "", found)
-    top.allow("name", "datasets", "queues", "gateway", "hosts")
-    hosts = top.table("hosts")
-    wanted = _datasets(top, datasets, broken or {})
+    try:
+        return _topology(decoded(_File, found), datasets, broken or {})
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from None
+
+
+def _topology(found: _File, datasets: Mapping[str, Dataset], broken: Mapping[str, str]) -> Topology:
+    wanted = _datasets(found.datasets, datasets, broken)
     stages = {stage.name for name in wanted for stage in datasets[name].stages}
+    gateway = decoded(_Gateway, found.gateway, "gateway")
+    _check_name("name", found.name)
     topology = Topology(
-        name=_name(top, "name", top.text("name", "three")),
+        name=found.name,
         datasets=wanted,
-        queues=_queues(top.table("queues", needed=False)),
-        hosts={name: _host(hosts, name, stages) for name in hosts.keys()},  # noqa: SIM118
-        limits=_limits(top.table("gateway", needed=False)),
-        names=_names(top.table("gateway", needed=False)),
+        queues=_queues(found.queues),
+        hosts={name: _host(name, host, stages) for name, host in found.hosts.items()},
+        limits={name: getattr(gateway, name) for name in found.gateway if name != "hosts"},
+        names=gateway.hosts,
     )
-    if "datasets" not in top:
+    if found.datasets is None:
         topology = topology.with_stages(stages)
-    check(topology, file, stages)
+    check(topology, stages)
     return topology
 
 
@@ -209,45 +194,39 @@ def parse_address(text: str) -> Address:
     return Address(found["six"] or found["name"], port)
 
 
-def _name(section: Section, key: str, name: str) -> str:
+def _check_name(key: str, name: str) -> None:
     if not NAME.fullmatch(name):
-        raise section.error(
-            key, f"{name!r} is not a name: use up to 32 lower-case letters, digits and hyphens"
-        )
-    return name
+        text = f"{name!r} is not a name: use up to 32 lower-case letters, digits and hyphens"
+        raise _Wrong(key, text)
 
 
 def _datasets(
-    top: Section, known: Mapping[str, Dataset], broken: Mapping[str, str]
+    wanted: tuple[str, ...] | None, known: Mapping[str, Dataset], broken: Mapping[str, str]
 ) -> tuple[str, ...]:
-    if "datasets" not in top:
+    if wanted is None:
         return tuple(known)
-    wanted = top.list_of("datasets", str, json.dumps([next(iter(known))]))
     for name in wanted:
         if name in broken and name not in known:
-            raise top.error("datasets", f"{name!r} cannot be used: {broken[name]}")
+            raise _Wrong("datasets", f"{name!r} cannot be used: {broken[name]}")
         if name not in known:
-            raise top.error("datasets", f"there is no data set {name!r}; {nearest(name, known)}")
+            raise _Wrong("datasets", f"there is no data set {name!r}; {nearest(name, known)}")
     if not wanted or len(wanted) != len(set(wanted)):
-        raise top.error("datasets", "must name at least one data set, and none twice")
-    return tuple(wanted)
+        raise _Wrong("datasets", "must name at least one data set, and none twice")
+    return wanted
 
 
-def _queues(section: Section) -> Queues:
-    section.allow("kind", "url")
-    kind = section.text("kind", "spool") if "kind" in section else "spool"
-    if kind == QueuesKind.SPOOL:
-        if "url" in section:
-            raise section.error("url", "a spool has none; remove it, or set kind = 'rabbitmq'")
+def _queues(found: _Queues) -> Queues:
+    if found.kind is QueuesKind.SPOOL:
+        if found.url is not None:
+            raise _Wrong("queues.url", "a spool has none; remove it, or set kind = 'rabbitmq'")
         return Queues(QueuesKind.SPOOL)
-    if kind != QueuesKind.RABBITMQ:
-        raise section.error("kind", f"must be 'spool' or 'rabbitmq', not {kind!r}")
-    return Queues(QueuesKind.RABBITMQ, _broker_url(section))
+    if found.url is None:
+        raise _Wrong("queues.url", "must be text such as 'amqp://127.0.0.1:5672/'; it is missing")
+    _check_broker(found.url)
+    return Queues(QueuesKind.RABBITMQ, found.url)
 
 
-def _broker_url(section: Section) -> str:
-    url = section.text("url", "amqp://127.0.0.1:5672/")
-    example = "must look like amqp://127.0.0.1:5672/"
+def _check_broker(url: str) -> None:
     try:
         parts = urlsplit(url)
         usable = parts.scheme in ("amqp", "amqps") and parts.hostname and parts.port != 0
@@ -255,75 +234,50 @@ def _broker_url(section: Section) -> str:
         usable = None
     # The value is not repeated: it may hold a password.
     if not usable:
-        raise section.error("url", example)
+        raise _Wrong("queues.url", "must look like amqp://127.0.0.1:5672/")
     if parts.username or parts.password:
-        raise section.error(
-            "url", "holds credentials; take them out and set BOOKSAN_QUEUES to the whole address"
-        )
-    return url
+        text = "holds credentials; take them out and set BOOKSAN_QUEUES to the whole address"
+        raise _Wrong("queues.url", text)
 
 
-def _limits(section: Section) -> dict[str, float]:
-    section.allow(*LIMITS, "hosts")
-    limits: dict[str, float] = {}
-    for name, low in LIMITS.items():
-        if name in section:
-            whole = name in _WHOLE
-            limits[name] = section.whole(name, int(low)) if whole else section.number(name, low=low)
-    return limits
-
-
-def _names(section: Section) -> tuple[str, ...]:
-    if "hosts" not in section:
-        return ()
-    return tuple(section.list_of("hosts", str, '["books.example.org"]'))
-
-
-def _host(hosts: Section, name: str, stages: set[str]) -> HostPlan:
-    _name(hosts, name, name)
+def _host(name: str, found: _Host, known: set[str]) -> HostPlan:
+    key = f"hosts.{name}"
+    _check_name(key, name)
     if name in RESERVED:
-        raise hosts.error(name, "this name is kept for what the hosts share; use another")
-    section = hosts.table(name)
-    section.allow("id", "address", "gateway", "listen", "stages")
-    gateway = _address(section, "gateway", "127.0.0.1:7301")
+        raise _Wrong(key, "this name is kept for what the hosts share; use another")
+    gateway = _address(f"{key}.gateway", found.gateway.removeprefix(_TLS))
     return HostPlan(
         name=name,
-        id=section.whole("id", 1),
-        address=_address(section, "address", "127.0.0.1:7401"),
+        id=found.id,
+        address=_address(f"{key}.address", found.address),
         gateway=gateway,
-        listen=_address(section, "listen", "0.0.0.0:7300") if "listen" in section else gateway,
-        stages=_stages(section.table("stages"), stages),
-        tls=section.text("gateway", "127.0.0.1:7301").startswith(_TLS),
+        listen=_address(f"{key}.listen", found.listen) if found.listen else gateway,
+        stages=_stages(f"{key}.stages", found.stages, known),
+        tls=found.gateway.startswith(_TLS),
     )
 
 
-def _address(section: Section, key: str, example: str) -> Address:
-    text = section.text(key, example)
-    if key == "gateway":
-        text = text.removeprefix(_TLS)
+def _address(key: str, text: str) -> Address:
     try:
         address = parse_address(text)
     except ValueError as error:
-        raise section.error(key, str(error)) from None
+        raise _Wrong(key, str(error)) from None
     if not address.port:
-        raise section.error(key, "needs a port from 1 on: the other hosts must know it")
+        raise _Wrong(key, "needs a port from 1 on: the other hosts must know it")
     return address
 
 
-def _stages(section: Section, known: set[str]) -> dict[str, tuple[int, ...]]:
-    stages: dict[str, tuple[int, ...]] = {}
-    for stage in section.keys():  # noqa: SIM118 - a section is no mapping
+def _stages(
+    key: str, found: Mapping[str, tuple[int, ...]], known: set[str]
+) -> dict[str, tuple[int, ...]]:
+    for stage, shards in found.items():
         if stage not in known:
-            raise section.error(stage, f"there is no such stage; {nearest(stage, known)}")
-        shards = section.list_of(stage, int, "[0, 1]")
-        if not shards or min(shards) < 0:
-            raise section.error(stage, "must list shard numbers from 0 on, such as [0, 1]")
+            raise _Wrong(f"{key}.{stage}", f"there is no such stage; {nearest(stage, known)}")
         if len(shards) != len(set(shards)):
-            raise section.error(stage, f"names a shard twice: {shards}")
-        stages[stage] = tuple(sorted(shards))
-    if not stages:
-        raise section.error("", "a host needs at least one shard, such as q3-join = [0]")
-    return stages
+            raise _Wrong(f"{key}.{stage}", f"names a shard twice: {list(shards)}")
+    if not found:
+        raise _Wrong(key, "a host needs at least one shard, such as q3-join = [0]")
+    return {stage: tuple(sorted(shards)) for stage, shards in found.items()}
 
 
 # A topology by its name (`three`) or by the path of its file (`hosts/three.toml`).

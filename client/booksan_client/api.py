@@ -4,41 +4,34 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 from urllib.parse import quote, urlencode
 
+import msgspec
+
 from booksan_client.caller import Caller
-from booksan_client.status import DatasetInfo, Status
 from booksan_client.wire import READ_TIMEOUT, Reply, Request, Sink
 from booksan_common.errors import Refused, ServerError
 from booksan_common.params import ParamValue
+from booksan_common.shapes import (
+    Answer,
+    Clients,
+    Creation,
+    Dataset,
+    Datasets,
+    End,
+    Gone,
+    Health,
+    Receipt,
+    Status,
+)
 
 #: Seconds that a server holds an answer back at most.
 LONGEST_WAIT = 25.0
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Page:
-    """The first rows of an answer."""
-
-    query: str
-    about: str
-    complete: bool
-    total: int
-    columns: Mapping[str, str]
-    rows: list[dict[str, Any]]
-
-
-@dataclass(frozen=True)
-class Taken:
-    """What a batch turned out to hold."""
-
-    rows: int
-    rejected: int
 
 
 class Api:
@@ -50,27 +43,24 @@ class Api:
     def close(self) -> None:
         self.caller.close()
 
-    def health(self) -> dict[str, Any]:
-        return self._get("/v1/health", dict)
+    def health(self) -> Health:
+        return self._get("/v1/health", Health)
 
-    def dataset(self, name: str) -> DatasetInfo:
-        return self._get(f"/v1/datasets/{quote(name, safe='')}", DatasetInfo.from_json)
+    def dataset(self, name: str) -> Dataset:
+        return self._get(f"/v1/datasets/{quote(name, safe='')}", Dataset).checked()
 
-    def datasets(self) -> list[DatasetInfo]:
-        return self._get(
-            "/v1/datasets",
-            lambda found: [DatasetInfo.from_json(each) for each in found["datasets"]],
-        )
+    def datasets(self) -> list[Dataset]:
+        return [each.checked() for each in self._get("/v1/datasets", Datasets).datasets]
 
-    def clients(self) -> dict[str, Any]:
+    def clients(self) -> Clients:
         """All clients of all homes; only for the operator."""
-        return self._get("/v1/clients", lambda found: {"missing": [], **found})
+        return self._get("/v1/clients", Clients)
 
     def client(self, id: str, secret: str | None, ticket: str | None = None) -> "ClientApi":
         return ClientApi(self.caller, id, secret, ticket)
 
-    def _get(self, path: str, make: Callable[[Any], T]) -> T:
-        return _made(self.caller.call(Request("GET", path)), make)
+    def _get(self, path: str, kind: type[T]) -> T:
+        return _read(self.caller.call(Request("GET", path)), kind)
 
 
 class _Pass:
@@ -132,29 +122,21 @@ class ClientApi:
     ) -> Status:
         """Begins the run, or a further generation of it that replaces the earlier ones."""
         self._pass.ticket, self._pass.permits = None, {}
-        document: dict[str, Any] = {
-            "id": self.id,
-            "dataset": dataset,
-            "params": dict(params),
-            "columns": {name: list(names) for name, names in columns.items()},
-        }
-        if generation:
-            document["generation"] = generation
-        return self._status(self._call("POST", "/v1/clients", document))
+        creation = Creation(
+            id=self.id, dataset=dataset, params=params, columns=columns, generation=generation
+        )
+        return self._status(self._call("POST", "/v1/clients", creation))
 
-    def put(self, source: str, number: int, data: bytes, *, encoding: str | None = None) -> Taken:
+    def put(self, source: str, number: int, data: bytes, *, encoding: str | None = None) -> Receipt:
         headers = {"Content-Type": "text/csv"}
         if encoding:
             headers["Content-Encoding"] = encoding
         path = f"{self._base}/sources/{quote(source, safe='')}/batches/{number}"
-        return _made(
-            self._send(Request("PUT", path, headers, data), source=source),
-            lambda found: Taken(int(found["rows"]), int(found["rejected"])),
-        )
+        return _read(self._send(Request("PUT", path, headers, data), source=source), Receipt)
 
     def end(self, source: str, batches: int) -> None:
         path = f"{self._base}/sources/{quote(source, safe='')}/end"
-        self._call("POST", path, {"batches": batches}, source=source)
+        self._call("POST", path, End(batches), source=source)
 
     def status(self, *, seen: str | None = None, wait: float = 0.0, stages: bool = False) -> Status:
         """With `seen` only when the version differs, or when `wait` seconds are over."""
@@ -166,10 +148,10 @@ class ClientApi:
         query = f"?{urlencode(words)}" if words else ""
         return self._status(self._call("GET", f"{self._base}{query}"))
 
-    def page(self, query: str, limit: int, offset: int = 0) -> Page:
+    def page(self, query: str, limit: int, offset: int = 0) -> Answer:
         words = urlencode({"format": "page", "limit": limit, "offset": offset})
         reply = self._call("GET", f"{self._base}/results/{quote(query, safe='')}?{words}")
-        return _made(reply, _page)
+        return _read(reply, Answer)
 
     def answer(self, query: str, form: str, sink: Callable[[], Sink]) -> None:
         """The whole file; `sink` is asked for anew for each try."""
@@ -186,10 +168,10 @@ class ClientApi:
         return self._how(self._call("DELETE", self._base))
 
     def _how(self, reply: Reply) -> str:
-        return _made(reply, lambda found: str(found["how"]))
+        return _read(reply, Gone).how
 
     def _status(self, reply: Reply) -> Status:
-        status = _made(reply, Status.from_json)
+        status = _read(reply, Status).checked()
         self._pass.take(status)
         return status
 
@@ -200,14 +182,14 @@ class ClientApi:
         self,
         method: str,
         path: str,
-        document: Mapping[str, Any] | None = None,
+        document: msgspec.Struct | None = None,
         *,
         source: str | None = None,
     ) -> Reply:
         headers, body = {}, None
         if document is not None:
             headers["Content-Type"] = "application/json"
-            body = json.dumps(document).encode()
+            body = json.dumps(msgspec.to_builtins(document)).encode()
         return self._send(Request(method, path, headers, body, READ_TIMEOUT), source=source)
 
     def _send(
@@ -234,24 +216,12 @@ class ClientApi:
                 self._status(reply)
 
 
-def _page(found: Any) -> Page:
-    return Page(
-        query=str(found["query"]),
-        about=str(found["about"]),
-        complete=bool(found["complete"]),
-        total=int(found["total"]),
-        columns=dict(found["columns"]),
-        rows=list(found["rows"]),
-    )
-
-
-def _made(reply: Reply, make: Callable[[Any], T]) -> T:
+def _read(reply: Reply, kind: type[T]) -> T:
     try:
-        return make(json.loads(reply.body))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return msgspec.json.decode(reply.body, type=kind)
+    except (ValueError, RecursionError) as error:
         raise ServerError(
-            f"the server's answer is not that of a booksan gateway ({error!r}); "
-            "is the address right?"
+            f"the server's answer is not that of a booksan gateway ({error}); is the address right?"
         ) from error
 
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, Self
 
-from booksan_client.api import ClientApi, Page
-from booksan_client.status import Status
+from booksan_client.api import ClientApi
 from booksan_client.wire import Sink
 from booksan_common.errors import RunFailed, UsageError
 from booksan_common.files import check_directory, replacing, sweep, take_lock
+from booksan_common.shapes import Answer, Status
 
 # The directory for answers: one command writes there at a time, and only one run's answers stay.
 #
@@ -211,7 +211,7 @@ class AnswerDisplay(Protocol):
 
     @property
     def shows_answers(self) -> bool: ...
-    def answer(self, page: Page, path: Path) -> None: ...
+    def answer(self, page: Answer, path: Path) -> None: ...
     def note(self, text: str) -> None: ...
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.text import Text
 
-from booksan_client.api import STAGES, Page
+from booksan_client.api import STAGES
 from booksan_client.inputs import Input
 from booksan_client.progress import Pace, RunProgress, Upload, in_words
-from booksan_client.status import StageStatus, Status
+from booksan_common.shapes import Answer, StageStatus, Status
 from booksan_common.terminal import (
     Column,
     FittedTable,
@@ -212,7 +212,7 @@ class RunDisplay:
         inputs = f" for {_first(stage.inputs)}" if stage.inputs else ""
         return Line(name, None, f"waiting{inputs}", _WAITING)
 
-    def answer(self, page: Page, path: Path) -> None:
+    def answer(self, page: Answer, path: Path) -> None:
         if self.out is None or self._quiet:
             return
         about = f"{page.query}: {page.about}"
@@ -257,7 +257,7 @@ def _speed(pace: Pace) -> str:
     return f", {speed:.1f} MB/s" if speed >= 0.05 else ""
 
 
-def _table(page: Page, path: Path) -> tuple[FittedTable, bool]:
+def _table(page: Answer, path: Path) -> tuple[FittedTable, bool]:
     """The rows, and whether any number of them was rounded."""
     numbers = ("INTEGER", "REAL", "DECIMAL")
     columns = [

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from booksan_client.state import fingerprint
-from booksan_client.status import DatasetInfo, Source
 from booksan_common.cutter import (
     GZIP_MAGIC,
     Cutter,
@@ -26,6 +25,7 @@ from booksan_common.cutter import (
 from booksan_common.errors import InputError
 from booksan_common.grammar import grammar, records
 from booksan_common.names import similar
+from booksan_common.shapes import Dataset, Source
 
 # What people give in place of a CSV file, and what makes a CSV file of it.
 #
@@ -184,9 +184,9 @@ class Input:
 
 
 def look_at(
-    dataset: DatasetInfo,
+    dataset: Dataset,
     paths: Sequence[Path],
-    others: Callable[[], Iterable[DatasetInfo]] = tuple,
+    others: Callable[[], Iterable[Dataset]] = tuple,
 ) -> list[Input]:
     """The header of every file, checked; InputError says which file and what is wrong.
 
@@ -199,7 +199,7 @@ def look_at(
 
 
 def _look(
-    dataset: DatasetInfo, source: Source, path: Path, others: Callable[[], Iterable[DatasetInfo]]
+    dataset: Dataset, source: Source, path: Path, others: Callable[[], Iterable[Dataset]]
 ) -> Input:
     try:
         _check_place(path, source)
@@ -281,7 +281,7 @@ def _is_gzip(path: Path) -> bool:
 
 
 def _misplaced(
-    dataset: DatasetInfo, source: Source, path: Path, others: Callable[[], Iterable[DatasetInfo]]
+    dataset: Dataset, source: Source, path: Path, others: Callable[[], Iterable[Dataset]]
 ) -> str | None:
     """Files in the wrong order, or of another data set, are the likeliest reason of all."""
     for other in dataset.sources:

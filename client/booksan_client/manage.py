@@ -1,12 +1,12 @@
 """What becomes of runs that were begun earlier: their answers, their end."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
+from msgspec import to_builtins
 from rich.console import Console
 
 from booksan_client.api import Api, ClientApi, Follower
@@ -21,7 +21,6 @@ from booksan_client.state import (
     find_client,
     known_clients,
 )
-from booksan_client.status import Status
 from booksan_client.submission import LOOK
 from booksan_client.submit import check_choice
 from booksan_client.upload import Healer, Part
@@ -29,6 +28,7 @@ from booksan_common.commands import conclude, print_json
 from booksan_common.errors import InputError, RunFailed, RunGone, UsageError
 from booksan_common.files import check_directory
 from booksan_common.names import nearest, wanted_queries
+from booksan_common.shapes import Client, Status
 from booksan_common.terminal import Column, FittedTable, PatientConsole, shown
 
 # The answers of a run whose upload was done by an earlier command.
@@ -113,10 +113,10 @@ class Results:
     def _heal(self, status: Status) -> None:
         if self._directory is None or self._state is None:
             return
-        if not (status.resend or status.stalled or _without_end(status)):
+        if not (status.lacks or status.stall or _without_end(status)):
             return
-        if status.stalled is not None:
-            self._tell(status.stalled.words())
+        if status.stall is not None:
+            self._tell(status.stall.words())
         try:
             self._healer = self._healer or self._new_healer(self._directory, self._state)
             self._healer.heal(status)
@@ -252,20 +252,20 @@ def list_command(options: ServerOptions, *, as_json: bool) -> int:
         with closing(connect(options.urls(), token, look, options.patience, _telling(err))) as api:
             found = api.clients()
         if as_json:
-            print_json(found | {"exit_code": 0})
+            print_json(to_builtins(found) | {"exit_code": 0})
             return 0
-        if not found["clients"]:
+        if not found.clients:
             PatientConsole().print("there are no clients")
         else:
-            PatientConsole().print(_clients(found["clients"]))
-        if found["missing"]:
-            err.print(shown(f"booksan: no answer from {', '.join(found['missing'])}"))
+            PatientConsole().print(_clients(found.clients))
+        if found.missing:
+            err.print(shown(f"booksan: no answer from {', '.join(found.missing)}"))
         return 0
 
     return conclude(work, as_json=as_json)
 
 
-def _clients(found: Sequence[Mapping[str, Any]]) -> FittedTable:
+def _clients(found: Sequence[Client]) -> FittedTable:
     table = FittedTable(
         Column("client"),
         Column("data set", 2),
@@ -274,6 +274,6 @@ def _clients(found: Sequence[Mapping[str, Any]]) -> FittedTable:
         Column("expires", 3),
     )
     for each in found:
-        expires = datetime.fromtimestamp(each["expires"], UTC).strftime("%Y-%m-%d %H:%M UTC")
-        table.add_row(*(each[name] for name in ("id", "dataset", "state", "host")), expires)
+        expires = datetime.fromtimestamp(each.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        table.add_row(each.id, each.dataset, each.state, each.host, expires)
     return table

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from booksan_client.status import StageStatus, Status
+from booksan_common.shapes import StageStatus, Status
 from booksan_common.terminal import duration
 
 Clock = Callable[[], float]
@@ -112,10 +112,10 @@ class RunProgress:
         self.status = status
         for name, upload in self.uploads.items():
             upload.of_batches = status.source(name).of_batches
-        for name, stage in status.stages.items():
+        for name, stage in status.stage.items():
             self.paces.setdefault(name, Pace(stage.bytes, self._clock)).move_to(stage.bytes)
-        if status.stages or status.done:
-            self.stages = status.stages or self.stages
+        if status.stage or status.done:
+            self.stages = status.stage or self.stages
             self._reach()
 
     @property

@@ -11,11 +11,11 @@ from booksan_client.api import Api, ClientApi, Follower
 from booksan_client.collect import AnswerDisplay, Collector, OutDirectory, Summary, words_for_rows
 from booksan_client.inputs import Input
 from booksan_client.state import ClientState, Journal, StateDirectory, fingerprint, surely_other
-from booksan_client.status import DatasetInfo, Stall, Status
 from booksan_client.upload import Doubts, Healer, Part, compare, put_batch, upload
 from booksan_common.cutter import BATCH_BYTES, BATCH_LINES
 from booksan_common.errors import FileChanged, RunFailed, RunGone, TooManyRejected
 from booksan_common.params import ParamValue
+from booksan_common.shapes import Dataset, Stall, Status
 
 #: Seconds between two looks at everything but the server while something is waited for.
 LOOK = 0.1
@@ -38,7 +38,7 @@ class Display(AnswerDisplay, Protocol):
 class Plan:
     """What is asked for."""
 
-    dataset: DatasetInfo
+    dataset: Dataset
     inputs: Sequence[Input]
     params: dict[str, ParamValue]
     #: None: only the upload is done here; the answers stay at the server.
@@ -264,8 +264,8 @@ class Generation:
         if self.whole.collector is not None and self._doubts.settled():
             self.whole.collector.look_at(status)
         self._display.moved(status)
-        if status.stalled is not None:
-            self._tell_stall(status.stalled)
+        if status.stall is not None:
+            self._tell_stall(status.stall)
         self._healer.heal(status)
 
     def _check_rejected(self, status: Status) -> None:

@@ -1,6 +1,5 @@
 """`submit`: files to a server, answers back."""
 
-import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
@@ -23,7 +22,6 @@ from booksan_client.state import (
     new_id,
     surely_other,
 )
-from booksan_client.status import DatasetInfo
 from booksan_client.submission import Plan, Submission
 from booksan_common.commands import conclude, print_json
 from booksan_common.cutter import BATCH_BYTES
@@ -37,14 +35,13 @@ from booksan_common.errors import (
     UsageError,
 )
 from booksan_common.files import check_directory
-from booksan_common.names import nearest, unknown_dataset, wanted_queries
+from booksan_common.names import CLIENT_ID, nearest, unknown_dataset, wanted_queries
+from booksan_common.shapes import Dataset
 from booksan_common.terminal import PatientConsole
 
 COMPRESSIONS = ("none", "gzip")
 #: Seconds that the cancelling of an old run may take before the new one begins without it.
 CANCEL_PATIENCE = 5.0
-
-_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class SubmitRequest:
             raise UsageError("with --detach no answer is fetched; name --query at booksan results")
         check_choice("format", self.format, FORMATS)
         check_choice("compression", self.compress, COMPRESSIONS)
-        if self.id is not None and not _ID.fullmatch(self.id):
+        if self.id is not None and not CLIENT_ID.fullmatch(self.id):
             raise UsageError(
                 f"client id {self.id!r} is not usable: up to 64 lower-case letters, digits and "
                 "hyphens"
@@ -262,7 +259,7 @@ class _Submit:
                 self.display.note(f"client {state.id} was left to expire at the server: {error}")
 
 
-def _described(api: Api, name: str) -> DatasetInfo:
+def _described(api: Api, name: str) -> Dataset:
     try:
         return api.dataset(name)
     except Refused as error:

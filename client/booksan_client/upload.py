@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from booksan_client.api import ClientApi
 from booksan_client.state import Entry, Journal, digest_of
-from booksan_client.status import Lack, Status
 from booksan_common.cutter import Batch, Cutter, Header, open_source
 from booksan_common.errors import FileChanged, Interrupted
+from booksan_common.shapes import Lack, Status
 
 # Sending one source: cut, journal, several batches in flight, the same batches after a restart.
 
@@ -255,15 +255,15 @@ class Healer:
 
 
 def _lacks(status: Status) -> Mapping[str, Lack]:
-    if status.resend is not None:
-        return status.resend
-    if status.stalled is None:
+    if status.lacks is not None:
+        return status.lacks
+    if status.stall is None:
         return {}
     found = {}
     for name, source in status.sources.items():
-        places = [one for one in status.stalled.where if one["sender"] == f"gateway/{name}"]
-        numbers = set(source.missing).union(*(one["missing"] for one in places))
-        end = any(one["of_batches"] is None for one in places)
+        places = [one for one in status.stall.where if one.sender == f"gateway/{name}"]
+        numbers = set(source.missing).union(*(one.missing for one in places))
+        end = any(one.of_batches is None for one in places)
         if source.of_batches is not None:
             found[name] = Lack(tuple((number, number) for number in sorted(numbers)), end)
     return found

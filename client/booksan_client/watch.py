@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
+from msgspec import to_builtins
 from rich.console import Console, Group, RenderableType
 
 from booksan_client.api import Follower
@@ -13,9 +13,9 @@ from booksan_client.connect import ServerOptions, interrupted_by
 from booksan_client.display import PAINTED
 from booksan_client.manage import client_api
 from booksan_client.state import known_clients
-from booksan_client.status import Status
 from booksan_common.commands import conclude, print_json
 from booksan_common.errors import BooksanError, RunGone
+from booksan_common.shapes import Status
 from booksan_common.terminal import (
     Column,
     FittedTable,
@@ -183,7 +183,7 @@ def _watched(
         stages = status
         while status.state not in ("done", "failed"):
             look()
-            if status.stages:
+            if status.stage:
                 stages = status
             if live is not None:
                 live.update(Screenful(*picture(status, stages)))
@@ -196,16 +196,18 @@ def _watched(
 
 def document(status: Status) -> dict[str, Any]:
     """Everything but what gives access."""
-    found = asdict(status)
+    found: dict[str, Any] = to_builtins(status)
     for name in ("ticket", "permits", "version"):
         del found[name]
+    for lack in found.get("resend", {}).values():
+        lack["ranges"] = lack.pop("batches")
     return found
 
 
 def _line(status: Status) -> str:
     sources = ", ".join(f"{each.rows:,} {name}" for name, each in status.sources.items())
     complete = sum(each.complete for each in status.answers.values())
-    stalled = f"; {status.stalled.words()}" if status.stalled else ""
+    stalled = f"; {status.stall.words()}" if status.stall else ""
     answers = f"{complete} of {len(status.answers)} answers"
     return f"{status.id}: {status.state}, {sources}, {answers}{stalled}"
 
@@ -214,8 +216,8 @@ def picture(status: Status, with_stages: Status | None = None) -> list[Renderabl
     parts: list[RenderableType] = [shown(f"{status.id}: {status.dataset}, {status.state}")]
     if status.failed:
         parts.append(shown(status.failed))
-    if status.stalled:
-        parts.append(shown(f"stalled: {status.stalled.words()}"))
+    if status.stall:
+        parts.append(shown(f"stalled: {status.stall.words()}"))
     sources = FittedTable(
         Column("source"),
         Column("batches", 3, right=True),
@@ -237,7 +239,7 @@ def picture(status: Status, with_stages: Status | None = None) -> list[Renderabl
         Column("MB", 4, right=True),
         Column("done"),
     )
-    for name, stage in (with_stages or status).stages.items():
+    for name, stage in (with_stages or status).stage.items():
         counts = (stage.shards, stage.batches, _of(stage.of_batches), f"{stage.rows:,}")
         size = f"{stage.bytes / 1e6:,.1f}"
         stages.add_row(name, *counts, size, _yes(stage.done), rank=int(stage.done))

@@ -26,6 +26,8 @@ def plain(text: object) -> str:
 #: Characters of a name; a file's name has room for 255 with its ending.
 _LONGEST = 64
 _PLAIN = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{_LONGEST - 1}}}")
+#: Of a run, as its directory is called.
+CLIENT_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 #: Files beside the answers, which no answer may replace.
 RESERVED = frozenset({"rejected"})
 

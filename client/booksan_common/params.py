@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from booksan_common.errors import UsageError
 from booksan_common.names import nearest
@@ -10,13 +12,24 @@ from booksan_common.names import nearest
 ParamValue = int | float | str
 
 
-@dataclass(frozen=True)
-class Param:
+class Param(Struct, frozen=True):
     name: str
     default: ParamValue
     help: str
-    low: float = -math.inf
-    high: float = math.inf
+    #: None: there is no such bound.
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        """JSON has no infinity."""
+        for name in ("low", "high"):
+            if getattr(self, name) in (-math.inf, math.inf):
+                force_setattr(self, name, None)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        low = -math.inf if self.low is None else self.low
+        return low, math.inf if self.high is None else self.high
 
     def parse(self, text: str) -> ParamValue:
         """The value in a command line's `--set name=text`, of the default's type."""
@@ -30,14 +43,15 @@ class Param:
         except ValueError:
             kind = "a whole number" if whole else f"a number{self._bounds()}"
             raise UsageError(f"{self.name} must be {kind}, not {text!r}") from None
-        if not self.low <= value <= self.high:
+        low, high = self.bounds
+        if not low <= value <= high:
             raise UsageError(f"{self.name} must be{self._bounds()}, not {text}")
         return value
 
     def _bounds(self) -> str:
-        if (self.low, self.high) == (-math.inf, math.inf):
+        if self.bounds == (-math.inf, math.inf):
             return ""
-        return f" between {self.low:g} and {self.high:g}"
+        return " between {:g} and {:g}".format(*self.bounds)
 
 
 def parse_params(

@@ -11,13 +11,13 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 import zstandard
+from msgspec.structs import replace
 
 from booksan.answers import Format, write_answer
 from booksan.datasets import dataset_named
@@ -572,7 +572,7 @@ def test_one_more_home_leaves_the_clients_that_are_there_where_they_are(
     with running(root, more, stages=("results",)) as alpha:
         (far / "secret").write_bytes(load_secret(root))
         away = {"homes": dict.fromkeys(more.homes, alpha.url), "gateways": {"alpha": alpha.url}}
-        beyond = replace(more, host="beta", **away)  # type: ignore[arg-type]
+        beyond = replace(more, host="beta", **away)
         env = {"BOOKSAN_QUEUES": f"spool:{root}"}
         with running(far, beyond, env, stages=()) as beta:
             for gateway in (alpha, beta):

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ import httpx
 import psutil
 import pytest
 import zstandard
+from msgspec.structs import replace
 
 from booksan.errors import EXIT_CANNOT_START
 from booksan.gateway.config import GatewayConfig, write_gateway_config

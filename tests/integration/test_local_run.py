@@ -22,14 +22,14 @@ from booksan.shards import queue_name
 from booksan.spec import HOME, Spec
 from booksan.transport.base import Outgoing
 from booksan.transport.spool import Spool
-from booksan_client.api import ClientApi, Page
+from booksan_client.api import ClientApi
 from booksan_client.inputs import Input
 from booksan_client.state import Entry, Journal
-from booksan_client.status import Status
 from booksan_client.submission import Generation
 from booksan_common import errors
 from booksan_common.errors import Interrupted
 from booksan_common.params import ParamValue
+from booksan_common.shapes import Answer, Status
 from tests.oracle import books as oracle
 
 BOOKS = dataset_named("books")
@@ -57,7 +57,7 @@ class Listener:
     def moved(self, status: Status) -> None:
         pass
 
-    def answer(self, page: Page, path: Path) -> None:
+    def answer(self, page: Answer, path: Path) -> None:
         pass
 
     def note(self, text: str) -> None:

@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from booksan.errors import BooksanError, UsageError
 from booksan.host.config import HostConfig, RestartPolicy, WorkerSpec, write_config
@@ -70,7 +70,7 @@ def configure(
     function = f"tests.integration.supervisor_entries:{entry}"
     policy = restart or RestartPolicy()
     config = HostConfig(workers, function, drain_timeout, restart=policy)
-    write_config(data_dir, replace(config, **limits))  # type: ignore[arg-type]
+    write_config(data_dir, replace(config, **limits))
 
 
 def until(promise: Callable[[], bool], what: str) -> None:

@@ -164,7 +164,7 @@ class World:
             if client.source <= client.sources.index(source):
                 sent = client.sent
             permit = status.permits[source]
-            for first, last in lacks["batches"]:
+            for first, last in lacks.ranges:
                 for number in sent.intersection(range(first, last + 1)):
                     data = client.batches[source][number]
                     self.put(status.ticket, source, number, data, permit)

@@ -3,12 +3,12 @@
 import resource
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from booksan.host.status import read_status
 from tests.support.data import sample

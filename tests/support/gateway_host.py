@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,7 @@ def running(
     """
     specs = [WorkerSpec(stage, number) for stage in stages for number in range(SHARDS[stage])]
     write_config(root, HostConfig((*specs, GATEWAY), **options))
-    write_gateway_config(root, replace(config))
+    write_gateway_config(root, config)
     # Where an earlier one listened.
     (root / ADDRESS_FILE).unlink(missing_ok=True)
     with Host(root, ENVIRONMENT | dict(env or {})) as host:

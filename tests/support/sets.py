@@ -11,7 +11,6 @@ from booksan.datasets import dataset_named, describe
 from booksan.generate import generator_named
 from booksan.language import is_english
 from booksan_client.inputs import look_at
-from booksan_client.status import DatasetInfo
 from booksan_common.cutter import Cutter, open_source
 from booksan_common.params import ParamValue
 from tests.support.data import Sample
@@ -80,7 +79,7 @@ def sample_from(
     name: str, paths: tuple[Path, Path], params: dict[str, ParamValue], batch_bytes: int
 ) -> Sample:
     batches, columns, rejected = {}, {}, {}
-    for each in look_at(DatasetInfo.from_json(describe(dataset_named(name))), paths):
+    for each in look_at(describe(dataset_named(name)), paths):
         source = each.source
         with open_source(each.path) as stream:
             start = each.header.end

@@ -58,7 +58,7 @@ def free_port() -> int:
 def test_what_may_pass_is_tried_again(status: int, gateway: FakeGateway) -> None:
     gateway.fault = times(2, error(status))
     with api_of(gateway.url) as api:
-        assert api.health()["status"] == "ok"
+        assert api.health().status == "ok"
     assert len(gateway.seen) == 3
 
 
@@ -75,7 +75,7 @@ def test_what_cannot_pass_is_asked_once(status: int, gateway: FakeGateway) -> No
 def test_a_connection_that_is_cut_is_tried_again(gateway: FakeGateway) -> None:
     gateway.fault = times(3, Answer(0))
     with api_of(gateway.url) as api:
-        assert api.health()["status"] == "ok"
+        assert api.health().status == "ok"
 
 
 def test_retry_after_is_honoured(gateway: FakeGateway) -> None:
@@ -129,7 +129,7 @@ def test_a_server_that_comes_back_is_used_again() -> None:
 
         api.caller.while_waiting = restart
         try:
-            assert api.health()["status"] == "ok"
+            assert api.health().status == "ok"
         finally:
             for gateway in restarted:
                 gateway.__exit__(None, None, None)
@@ -182,6 +182,17 @@ def test_an_answer_of_some_other_server_is_told_from_ours(
         api.dataset("birds")
 
 
+def test_what_a_newer_server_adds_is_passed_over(gateway: FakeGateway) -> None:
+    gateway.runs["c"] = Run({"params": {}}, "s")
+    known = gateway.runs["c"].status("c")
+    sources = {name: each | {"odd": [1]} for name, each in known["sources"].items()}
+    newer = known | {"sources": sources, "state": "resting", "odd": {"a": None}}
+    gateway.fault = lambda seen: Answer(200, newer)
+    with api_of(gateway.url) as api:
+        status = api.client("c", "s").status()
+    assert (status.state, status.source("eggs").complete) == ("resting", False)
+
+
 def test_one_connection_serves_all_requests_of_a_thread(gateway: FakeGateway) -> None:
     accepted: list[object] = []
     verify = gateway._server.verify_request
@@ -196,7 +207,7 @@ def test_an_idle_connection_that_the_server_closed_costs_no_pause(gateway: FakeG
     with api_of(gateway.url, limits=Limits(patience=0)) as api:
         api.health()
         gateway.fault = times(1, Answer(0))
-        assert api.health()["status"] == "ok"
+        assert api.health().status == "ok"
 
 
 def test_an_answer_that_is_cut_short_is_fetched_again_from_its_start(
@@ -302,7 +313,7 @@ def test_somebody_who_waits_hears_why(
     servers = Servers([gateway.url])
     caller = Caller(servers, {}, limits=QUICK, while_waiting=enough, trouble=Trouble(told.append))
     with closing(Api(caller)) as api:
-        assert api.health()["status"] == "ok"
+        assert api.health().status == "ok"
     assert told == [f"waiting for a server ({gateway.url}: it is full_house)"]
 
 
@@ -354,7 +365,7 @@ def test_a_server_is_reached_by_https_if_its_certificate_is_trusted(
         api.health()
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     with api_of(url) as api:
-        assert api.health()["status"] == "ok"
+        assert api.health().status == "ok"
 
 
 def _make_certificate(certificate: Path, key: Path) -> None:
@@ -391,7 +402,7 @@ def test_a_server_that_holds_back_is_waited_for_longer_than_the_patience(
 
     gateway.fault = hold_back
     with api_of(gateway.url, limits=Limits(patience=1.5)) as api:
-        assert api.health()["status"] == "ok"
+        assert api.health().status == "ok"
 
 
 @pytest.mark.parametrize("answer", [error(503, "home_away", Retry_After="1"), error(503, "busy")])

@@ -2,18 +2,27 @@
 
 import io
 import re
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
+from msgspec.structs import replace
 from rich.console import Console, Group
 
-from booksan_client.api import Page
 from booksan_client.display import PAINTED, TOLD, RunDisplay
 from booksan_client.inputs import Input
-from booksan_client.status import DatasetInfo, SourceStatus, StageStatus, Stall, Status
 from booksan_client.watch import document, picture
 from booksan_common.cutter import Header
+from booksan_common.shapes import (
+    Answer,
+    Dataset,
+    SourceStatus,
+    StageStatus,
+    Stall,
+    Status,
+    Stream,
+)
 from tests.unit.fake_gateway import DATASET
 
 SOURCES = {
@@ -21,8 +30,7 @@ SOURCES = {
     "eggs": SourceStatus(1, None, 40, 0, False, (0,)),
 }
 STAGES = {"q1-sum": StageStatus(2, 3, 9, 5_000, 7_000_000, False)}
-WHERE = {"stage": "q1-sum", "shard": 1, "sender": "gateway/eggs", "batches": 1}
-STALL = Stall(130, (WHERE | {"of_batches": 2, "missing": [0]},))
+STALL = Stall(130, (Stream("q1-sum", 1, "gateway/eggs", 1, 2, (0,)),))
 
 
 def status(state: str = "uploading", failed: str | None = None) -> Status:
@@ -62,7 +70,7 @@ def text_of(console: Console) -> str:
 
 @pytest.fixture
 def inputs() -> list[Input]:
-    sources = DatasetInfo.from_json(DATASET).sources
+    sources = msgspec.convert(DATASET, Dataset).sources
     return [Input(each, Path(each.file_name), Header((), 0), {}, 1_000) for each in sources]
 
 
@@ -107,11 +115,15 @@ def test_a_file_gets_no_bars(inputs: list[Input]) -> None:
     assert text_of(err) == ""
 
 
+def answer(about: str, total: int, columns: dict[str, str], rows: list[dict[str, Any]]) -> Answer:
+    return Answer(query="q1", about=about, complete=True, total=total, columns=columns, rows=rows)
+
+
 def test_an_answer_is_a_table_of_its_first_rows_in_which_data_is_only_data() -> None:
     out = console(terminal=False)
     rows = [{"name": "[bold]\x1b[31mwren", "also": ["a", "b"], "n": 7}]
     columns = {"name": "TEXT", "also": "LIST", "n": "INTEGER"}
-    page = Page("q1", "eggs of [/x]", True, 12, columns, rows)
+    page = answer("eggs of [/x]", 12, columns, rows)
     RunDisplay(console(terminal=False), out).answer(page, Path("out/q1.csv"))
     seen = text_of(out)
     assert "q1: eggs of [/x]" in seen
@@ -123,7 +135,7 @@ def test_an_answer_is_a_table_of_its_first_rows_in_which_data_is_only_data() -> 
 
 def test_an_answer_without_rows_is_told_in_a_line() -> None:
     out = console(terminal=False)
-    page = Page("q1", "eggs", True, 0, {"n": "INTEGER"}, [])
+    page = answer("eggs", 0, {"n": "INTEGER"}, [])
     RunDisplay(console(terminal=False), out).answer(page, Path("q1.csv"))
     assert text_of(out) == "q1: eggs: none\n"
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.fixture
 def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[User]:
     # All stages are asked for at every look, as a terminal does.
-    monkeypatch.setattr("booksan_client.api.STAGES", 0.05)
+    monkeypatch.setattr("booksan_client.display.TOLD", 0.05)
     monkeypatch.setattr("booksan_client.api.CALM", 0.05)
     with FakeGateway() as gateway:
         yield User(tmp_path, gateway)

@@ -240,7 +240,7 @@ def test_a_server_that_lost_the_run_gets_everything_again_though_its_answer_is_l
 def test_batches_that_got_lost_are_sent_again_when_the_run_is_stalled(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("booksan_client.api.STAGES", 0.05)
+    monkeypatch.setattr("booksan_client.display.TOLD", 0.05)
     dropped: list[str] = []
 
     def drop(seen: Seen) -> Answer | None:
@@ -263,7 +263,7 @@ def test_batches_that_got_lost_are_sent_again_when_the_run_is_stalled(
 def test_an_end_that_a_stage_lacks_is_sent_again_when_the_run_is_stalled(
     user: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("booksan_client.api.STAGES", 0.05)
+    monkeypatch.setattr("booksan_client.display.TOLD", 0.05)
     ends: list[str] = []
 
     def lose(seen: Seen) -> Answer | None:

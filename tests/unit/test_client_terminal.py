@@ -78,10 +78,10 @@ def check(seen: bytes) -> None:
 def evil_status(user: User) -> dict[str, Any]:
     found = user.run.status(user.id) | {"dataset": EVIL, "params": {EVIL: EVIL}}
     stage = dict.fromkeys(("shards", "batches", "rows", "bytes"), 1)
-    place = {"stage": EVIL, "shard": EVIL, "sender": EVIL, "batches": EVIL}
+    place = {"stage": EVIL, "shard": 0, "sender": EVIL, "batches": 1}
     return found | {
         "stages": {EVIL: stage | {"of_batches": 2, "done": False}},
-        "stalled": {"seconds": 130, "where": [place | {"of_batches": 9, "missing": [EVIL]}]},
+        "stalled": {"seconds": 130, "where": [place | {"of_batches": 9, "missing": [3]}]},
     }
 
 

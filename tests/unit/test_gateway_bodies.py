@@ -13,7 +13,9 @@ from starlette.requests import Request
 from starlette.types import Message
 
 from booksan.gateway.bodies import DECODERS, MAX_PARTS, Incoming, read_body
+from booksan.gateway.clients import read_shape
 from booksan.gateway.errors import Problem
+from booksan_common.shapes import Creation, End
 
 LIMIT = 1000
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
@@ -123,3 +125,38 @@ def test_what_is_left_of_a_refused_body_is_dropped() -> None:
     assert asyncio.run(drop({}))
     # One who waits for leave to send gets an answer instead of it.
     assert not asyncio.run(drop({"Content-Length": "300", "Expect": "100-continue"}))
+
+
+@pytest.mark.parametrize(
+    ("shape", "body", "status", "words"),
+    [
+        (End, b"{", 400, "the body is not JSON"),
+        (End, b"[" * 100_000, 400, "the body is not JSON"),
+        (End, b"[]", 400, "the body: it must be an object, not []"),
+        (End, b"{}", 400, "the body: batches: must be a whole number .*; it is missing"),
+        (End, b'{"batches": true}', 400, "batches: must be a whole number .*, not True"),
+        (End, b'{"batches": -1}', 422, "batches: must be a whole number from 0 to .*, not -1"),
+        (End, b'{"batches": 1000000001}', 422, "not 1000000001"),
+        (End, b'{"batches": 1, "b\\ud800": 1}', 400, "b : there is no such key; known: batches"),
+        (Creation, b'{"id": "a", "dataset": "b"}', 400, "columns: must be .*; it is missing"),
+        (
+            Creation,
+            b'{"id": "a", "dataset": "b", "columns": {"c": [1]}}',
+            400,
+            "columns.c: must be a list of names, or the header line as text, not [1]",
+        ),
+        (
+            Creation,
+            b'{"id": "a", "dataset": "b", "columns": {}, "params": {"p.q": null}}',
+            422,
+            "params.p.q: must be a number or text, not None",
+        ),
+    ],
+)
+def test_a_body_that_is_not_as_declared_is_refused_with_its_key(
+    shape: type[Creation | End], body: bytes, status: int, words: str
+) -> None:
+    with pytest.raises(Problem, match=words.replace("[", r"\[")) as caught:
+        read_shape(shape, body)
+    assert caught.value.status == status
+    str(caught.value).encode()

@@ -3,10 +3,10 @@
 import json
 import resource
 import socket
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from booksan.errors import EXIT_CANNOT_START, UsageError
 from booksan.gateway import main

@@ -12,6 +12,7 @@ from booksan.state.client import ClientStore, database_path
 from booksan.state.database import transaction
 from booksan.state.readers import StreamProgress, failures, first_gaps, gap_ranges, progress
 from booksan.state.shard import ShardStore
+from booksan_common.shapes import StageStatus, Stream
 from tests.support.data import PARAMS, shards
 
 BOOKS = dataset_named("books")
@@ -60,25 +61,18 @@ def stream(stage: str, shard: int, sender: str, batches: int, of: int | None) ->
 
 def test_a_stage_is_told_when_all_of_its_streams_are_known() -> None:
     some = [stream("q2-decades", 0, "gateway/books", 3, 5)]
-    assert stages_of(spec(), some)["q2-decades"] == {
-        "shards": 2,
-        "batches": 3,
-        "of_batches": None,
-        "rows": 7,
-        "bytes": 70,
-        "done": False,
-        "inputs": ["books"],
-    }
+    told = stages_of(spec(), some)["q2-decades"]
+    assert told == StageStatus(2, 3, None, 7, 70, done=False, inputs=("books",))
     both = [*some, stream("q2-decades", 1, "gateway/books", 5, 5)]
     found = stages_of(spec(), both)["q2-decades"]
-    assert (found["batches"], found["of_batches"], found["rows"]) == (8, 10, 14)
+    assert (found.batches, found.of_batches, found.rows) == (8, 10, 14)
 
 
 def test_a_stage_without_a_database_is_told_by_what_came_out_of_it() -> None:
     streams = [stream("results", 0, f"q1-filter/{shard}", 4, 4) for shard in range(2)]
     found = stages_of(spec(), streams)["q1-filter"]
-    assert (found["batches"], found["of_batches"], found["done"]) == (8, 8, True)
-    assert not stages_of(spec(), streams[:1])["q1-filter"]["done"]
+    assert (found.batches, found.of_batches, found.done) == (8, 8, True)
+    assert not stages_of(spec(), streams[:1])["q1-filter"].done
 
 
 def test_a_run_in_which_nothing_moves_is_stalled_and_tells_where() -> None:
@@ -96,18 +90,11 @@ def test_a_run_in_which_nothing_moves_is_stalled_and_tells_where() -> None:
     assert stalled_of(found, over=True, now=later) is None
     stalled = stalled_of(found, over=False, now=later)
     assert stalled is not None
-    assert stalled["seconds"] == STALLED_SECONDS
-    assert stalled["where"] == [
-        {
-            "stage": stage,
-            "shard": shard,
-            "sender": "gateway/books",
-            "batches": 1,
-            "of_batches": 3,
-            "missing": [0, 2],
-        }
+    assert stalled.seconds == STALLED_SECONDS
+    assert stalled.where == tuple(
+        Stream(stage, shard, "gateway/books", 1, 3, (0, 2))
         for stage, shard in (("results", 0), ("q3-join", 1))
-    ]
+    )
 
 
 def make_database(root: Path, stage: str) -> Path:

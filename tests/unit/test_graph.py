@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import json
 
 from booksan.datasets import dataset_named, datasets
 from booksan.errors import UsageError
@@ -19,6 +20,7 @@ from booksan.stages.check import check
 from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Route, Source, Stage
 from booksan.stages.kinds import ColumnType, FieldKind
 from booksan.stages.operator import Operator, Stateless
+from booksan_common.shapes import Kind
 from tests.unit.test_spec import make_spec
 
 
@@ -148,6 +150,10 @@ def test_rows_are_sorted_by_the_order_and_then_by_the_rest() -> None:
 
 def test_lists_are_kept_as_text() -> None:
     assert [kind.sql for kind in ColumnType] == ["TEXT", "INTEGER", "REAL", "TEXT", "TEXT", "TEXT"]
+
+
+def test_clients_are_told_of_every_kind_of_column() -> None:
+    assert json.schema(Kind)["enum"] == [kind.value for kind in ColumnType]
 
 
 def test_receivers_are_those_who_read_an_input() -> None:
