@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -290,7 +291,9 @@ def test_in_a_terminal_that_reflows_bars_do_not_stay_behind(
         # Painted anew at least once: what is on its way while a window changes cannot be helped.
         before = _seconds(tmux.picture())
         wait_until(lambda before=before: _seconds(tmux.picture()) != before)  # type: ignore[misc]
-    os.kill(last, signal.SIGCONT)
+    # Where that took a minute it was killed as one that hangs, and the run went on.
+    with suppress(ProcessLookupError):
+        os.kill(last, signal.SIGCONT)
     wait_until(shows("ended with 0"))
     check_screen(tmux.transcript(), HEADINGS)
     assert "whole run" not in tmux.transcript()

@@ -3,16 +3,20 @@
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from booksan.host import logs
 
+#: Writes two hundred lines whenever it is told to, and says when it has.
 WRITER = """
-import os, sys
-for number in range(20_000):
-    os.write(1, b"%08d %s\\n" % (number, b"x" * 90))
+import os
+while os.read(0, 1):
+    for number in range(200):
+        os.write(1, b"%08d %s\\n" % (number, b"x" * 90))
+    os.write(2, b".")
 """
 
 
@@ -40,18 +44,28 @@ def test_a_long_log_begins_anew_and_the_one_before_is_kept(place: Path) -> None:
 
 def test_two_writers_at_once_stay_within_the_bound_and_break_no_line(place: Path) -> None:
     log = logs.log_path(place, "gateway.0")
-    with log.open("ab") as output:
-        writers = [
-            subprocess.Popen([sys.executable, "-c", WRITER], stdout=output) for _ in range(2)
-        ]
     largest = 0
-    while any(writer.poll() is None for writer in writers):
-        logs.rotate(place)
-        largest = max(largest, logs.size(log.with_name("gateway.0.log.1")))
+    pipe = subprocess.PIPE
+    with log.open("ab") as output, ExitStack() as stack:
+        command = [sys.executable, "-c", WRITER]
+        writers = [
+            stack.enter_context(subprocess.Popen(command, stdin=pipe, stdout=output, stderr=pipe))
+            for _ in range(2)
+        ]
+        for _ in range(100):
+            for writer in writers:
+                assert writer.stdin is not None
+                os.write(writer.stdin.fileno(), b".")
+            # While they write.
+            logs.rotate(place)
+            largest = max(largest, logs.size(log.with_name("gateway.0.log.1")))
+            for writer in writers:
+                assert writer.stderr is not None
+                assert os.read(writer.stderr.fileno(), 1) == b"."
     assert [writer.returncode for writer in writers] == [0, 0]
     logs.rotate(place)
-    # All that was written is forty times the limit.
-    assert 0 < largest < 2_000_000
+    # All that was written is forty times the limit; between two looks they write 40 kB.
+    assert 0 < largest < 200_000
     assert logs.size(log) <= 100_000
     kept = log.with_name("gateway.0.log.1").read_bytes() + log.read_bytes()
     assert all(len(line) == 99 for line in kept.splitlines())
