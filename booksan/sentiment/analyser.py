@@ -74,7 +74,7 @@ _EDGES = PUNCTUATION + "."
 _SMILING = frozenset(":;=*!")
 _PLAIN_END = re.compile(r"""[!?,.)\]"']*|;[!?,."]*|:""")
 # After a letter none of these belongs to a smiley that began before it.
-_SIGN_OF_END = {",": "", ".": "", "?": "", ")": "", '"': "", "!": BOOST, ":": OPEN, ";": OPEN}
+SIGN_OF_END = {",": "", ".": "", "?": "", ")": "", '"': "", "!": BOOST, ":": OPEN, ";": OPEN}
 
 
 class Chunks(Table[str]):
@@ -83,26 +83,26 @@ class Chunks(Table[str]):
     def __init__(self, signs: Signs) -> None:
         super().__init__()
         self._signs = signs
-        self._special = signs.special
+        self.special = signs.special
         known = (*signs.special, END_OF_SENTENCE.lower())
-        self._cores = frozenset(token.strip(_EDGES) for token in known)
+        self.cores = frozenset(token.strip(_EDGES) for token in known)
         # The short cuts take for granted that no lexicon gives a polarity to what they cut off.
-        self._may_cut = all(signs.special.get(end, BOOST) == BOOST for end in (*_EDGES, "...", "n"))
+        self.may_cut = all(signs.special.get(end, BOOST) == BOOST for end in (*_EDGES, "...", "n"))
 
     def work_out(self, key: str) -> str:
         # Most new chunks are plain words, alone or with one punctuation mark after them. They come
         # first, and without further calls.
         if key.isalpha() and len(key) > 2:
-            found = self._special.get(key.lower(), RESET)
+            found = self.special.get(key.lower(), RESET)
             return found + OPEN if key[-1] in LETTER_HEADS else found
-        if not self._may_cut:
+        if not self.may_cut:
             return self._take_apart(key)
         word = key[:-1]
-        if word.isalpha() and len(word) > 2 and (last := key[-1]) in _SIGN_OF_END:
+        if word.isalpha() and len(word) > 2 and (last := key[-1]) in SIGN_OF_END:
             lower = word.lower()
             # A full stop may belong to the word, and make a known word of it or an unknown one.
-            if last != "." or lower not in self._cores or not is_abbreviation(key):
-                return self._special.get(lower, RESET) + _SIGN_OF_END[last]
+            if last != "." or lower not in self.cores or not is_abbreviation(key):
+                return self.special.get(lower, RESET) + SIGN_OF_END[last]
         short_cut = self._core_and_edges(key)
         return self._take_apart(key) if short_cut is None else short_cut
 
@@ -116,11 +116,11 @@ class Chunks(Table[str]):
         lower = core.lower()
         if _has_quote(core):
             return self._around_quote(chunk)
-        if len(core) > 2 and lower not in self._cores:
+        if len(core) > 2 and lower not in self.cores:
             # Whatever a full stop or a smiley makes of it, it stays an unknown word.
             found = RESET
         elif core.isalnum() and _is_certain_token(core, chunk):
-            found = self._special.get(lower, by_length(lower))
+            found = self.special.get(lower, by_length(lower))
         else:
             return None
         if core != chunk or len(core) < 3:
@@ -224,6 +224,10 @@ class Segments(Table[Assessed]):
         return assess(key, self._meaning_of)
 
 
+#: Characters of a column from which on vectors are worth the time that loading numpy takes.
+COLUMN = 1 << 18
+
+
 class Analyser:
     """TextBlob's polarity for a given lexicon."""
 
@@ -231,17 +235,15 @@ class Analyser:
         signs = Signs(lexicon)
         self.chunks = Chunks(signs)
         self.segments = Segments(signs.meaning_of)
+        self._column: Column | None = None
 
     def polarities(self, texts: Sequence[str]) -> list[float]:
         """The polarity of each text."""
-        signs_of = self.chunks.__getitem__
         assessed = self.segments.__getitem__
         segments_in = _SEGMENT.findall
-        join = "".join
         chain = itertools.chain.from_iterable
         means: list[float] = []
-        for text in texts:
-            signs = join(map(signs_of, text.split()))
+        for text, signs in zip(texts, self._signs_of(texts), strict=True):
             if _TORN in signs:
                 signs = self.chunks.look_across(text)
             segments = map(assessed, segments_in(signs))
@@ -252,6 +254,18 @@ class Analyser:
                 total += polarity
             means.append(total / (len(found) or 1))
         return means
+
+    def _signs_of(self, texts: Sequence[str]) -> Iterable[str]:
+        if self._column is None and sum(map(len, texts)) >= COLUMN:
+            from booksan.sentiment.column import Column
+
+            chunks = self.chunks
+            ends = SIGN_OF_END if chunks.may_cut else {}
+            self._column = Column(chunks.__getitem__, chunks.special, chunks.cores, ends)
+        if self._column:
+            return self._column.signs(texts)
+        signs_of = self.chunks.__getitem__
+        return ("".join(map(signs_of, text.split())) for text in texts)
 
 
 def _with_boosts(segments: Iterable[Assessed]) -> list[float]:
