@@ -2,8 +2,8 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from booksan.sentiment.lexicon import Entry
 from booksan.sentiment.signs import (
@@ -32,6 +32,9 @@ from booksan.sentiment.tokens import (
     tokens_of_chunk,
     whole_tokens,
 )
+
+if TYPE_CHECKING:
+    from booksan.sentiment.column import Column
 
 # A table of what was worked out before, of bounded size.
 
@@ -68,13 +71,14 @@ class Table(dict[str, Value]):
 
 # What a chunk, the text between white space, does to the polarity of its text.
 
+_TORN = OPEN + CONTINUE
 _EDGES = PUNCTUATION + "."
 # One of these is in every smiley and sarcasm mark that is taken apart within one chunk, or else it
 # is an 8 with a bracket after it.
 _SMILING = frozenset(":;=*!")
 _PLAIN_END = re.compile(r"""[!?,.)\]"']*|;[!?,."]*|:""")
 # After a letter none of these belongs to a smiley that began before it.
-SIGN_OF_END = {",": "", ".": "", "?": "", ")": "", '"': "", "!": BOOST, ":": OPEN, ";": OPEN}
+_SIGN_OF_END = {",": "", ".": "", "?": "", ")": "", '"': "", "!": BOOST, ":": OPEN, ";": OPEN}
 
 
 class Chunks(Table[str]):
@@ -87,7 +91,9 @@ class Chunks(Table[str]):
         known = (*signs.special, END_OF_SENTENCE.lower())
         self.cores = frozenset(token.strip(_EDGES) for token in known)
         # The short cuts take for granted that no lexicon gives a polarity to what they cut off.
-        self.may_cut = all(signs.special.get(end, BOOST) == BOOST for end in (*_EDGES, "...", "n"))
+        may_cut = all(signs.special.get(end, BOOST) == BOOST for end in (*_EDGES, "...", "n"))
+        #: What a mark after a word adds to its signs.
+        self.sign_of_end = _SIGN_OF_END if may_cut else {}
 
     def work_out(self, key: str) -> str:
         # Most new chunks are plain words, alone or with one punctuation mark after them. They come
@@ -95,14 +101,14 @@ class Chunks(Table[str]):
         if key.isalpha() and len(key) > 2:
             found = self.special.get(key.lower(), RESET)
             return found + OPEN if key[-1] in LETTER_HEADS else found
-        if not self.may_cut:
+        if not self.sign_of_end:
             return self._take_apart(key)
         word = key[:-1]
-        if word.isalpha() and len(word) > 2 and (last := key[-1]) in SIGN_OF_END:
+        if word.isalpha() and len(word) > 2 and (last := key[-1]) in self.sign_of_end:
             lower = word.lower()
             # A full stop may belong to the word, and make a known word of it or an unknown one.
             if last != "." or lower not in self.cores or not is_abbreviation(key):
-                return self.special.get(lower, RESET) + SIGN_OF_END[last]
+                return self.special.get(lower, RESET) + self.sign_of_end[last]
         short_cut = self._core_and_edges(key)
         return self._take_apart(key) if short_cut is None else short_cut
 
@@ -155,6 +161,11 @@ class Chunks(Table[str]):
         if hidden_end or may_go_on(chunk):
             found += OPEN
         return found
+
+    def signs_of(self, text: str) -> str:
+        """The signs of a text."""
+        signs = "".join(map(self.__getitem__, text.split()))
+        return self.look_across(text) if _TORN in signs else signs
 
     def look_across(self, text: str) -> str:
         """The signs of a text in which white space may tear a smiley.
@@ -210,7 +221,6 @@ def _torn_runs(signs: list[str]) -> list[tuple[int, int]]:
 
 # Signs that do nothing at the beginning of a segment are skipped.
 _SEGMENT = re.compile("[^rs<>][^r]*")
-_TORN = OPEN + CONTINUE
 
 
 class Segments(Table[Assessed]):
@@ -224,8 +234,10 @@ class Segments(Table[Assessed]):
         return assess(key, self._meaning_of)
 
 
-#: Characters of a column from which on vectors are worth the time that loading numpy takes.
-COLUMN = 1 << 18
+#: Characters after which vectors come in: loading them takes as long as these took without.
+MANY = 1 << 20
+#: Characters of a column from which on vectors are faster.
+LEAST = 1 << 13
 
 
 class Analyser:
@@ -236,6 +248,7 @@ class Analyser:
         self.chunks = Chunks(signs)
         self.segments = Segments(signs.meaning_of)
         self._column: Column | None = None
+        self._seen = 0
 
     def polarities(self, texts: Sequence[str]) -> list[float]:
         """The polarity of each text."""
@@ -243,9 +256,7 @@ class Analyser:
         segments_in = _SEGMENT.findall
         chain = itertools.chain.from_iterable
         means: list[float] = []
-        for text, signs in zip(texts, self._signs_of(texts), strict=True):
-            if _TORN in signs:
-                signs = self.chunks.look_across(text)
+        for signs in self._signs_of(texts):
             segments = map(assessed, segments_in(signs))
             found = _with_boosts(segments) if BOOST in signs else list(chain(segments))
             # One addition after the other, for `sum` rounds better than TextBlob in newer Pythons.
@@ -255,17 +266,16 @@ class Analyser:
             means.append(total / (len(found) or 1))
         return means
 
-    def _signs_of(self, texts: Sequence[str]) -> Iterable[str]:
-        if self._column is None and sum(map(len, texts)) >= COLUMN:
+    def _signs_of(self, texts: Sequence[str]) -> Iterator[str]:
+        size = sum(map(len, texts))
+        self._seen += size
+        if size < LEAST or self._seen < MANY:
+            return map(self.chunks.signs_of, texts)
+        if self._column is None:
             from booksan.sentiment.column import Column
 
-            chunks = self.chunks
-            ends = SIGN_OF_END if chunks.may_cut else {}
-            self._column = Column(chunks.__getitem__, chunks.special, chunks.cores, ends)
-        if self._column:
-            return self._column.signs(texts)
-        signs_of = self.chunks.__getitem__
-        return ("".join(map(signs_of, text.split())) for text in texts)
+            self._column = Column(self.chunks)
+        return self._column.signs(texts)
 
 
 def _with_boosts(segments: Iterable[Assessed]) -> list[float]:

@@ -1,22 +1,26 @@
 """The signs of many texts at once, by vectors: no string is made for a plain word."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, product
-from string import ascii_letters
-from typing import Any
+from string import ascii_letters, digits, punctuation
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from booksan.sentiment.signs import BOOST, OPEN, RESET, SHORT
-from booksan.sentiment.tokens import LETTER_HEADS, is_abbreviation
+from booksan.sentiment.signs import BOOST, CONTINUE, OPEN, RESET, SHORT
+from booksan.sentiment.tokens import is_abbreviation, may_go_on
 
-# More than nine of ten chunks are plain: one or two ASCII letters, or three or more of them with
-# at most one punctuation mark after them. What a plain chunk does follows from its letters, which
-# are looked up as numbers. Every other chunk is cut out, and its signs are asked for.
+if TYPE_CHECKING:
+    from booksan.sentiment.analyser import Chunks
 
-#: Characters that are worked on at once: enough to pay for the calls, few enough for the caches.
-BLOCK = 1 << 16
+# Nineteen of twenty chunks are plain: one or two ASCII letters, or a longer word of ASCII letters
+# and digits with at most one punctuation mark after it. What a plain chunk does follows from its
+# letters, which are looked up as numbers. Any other chunk is cut out and looked up as ever.
+
+#: Characters that are worked on at once: enough to pay for the calls, few enough for the caches
+#: and to be had without asking the system for memory each time. A longer text is taken as ever.
+BLOCK = 1 << 15
 #: Letters that one number holds.
 WIDTH = 8
 #: Letters of the longest plain word.
@@ -30,51 +34,59 @@ ASK, SHARED = -1, -2
 WIDE = 128
 #: What may follow the signs of a word in its chunk.
 ENDS = ("", BOOST, OPEN)
+#: The letters of a plain word; one of the joints between two letters makes an unknown word of it.
+#: No smiley that ends with a letter has a joint.
+LETTERS = ascii_letters + digits
+JOINTS = ",-./"
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(64 - SLOT_BITS)
 _MASKS = np.array([(1 << 8 * letters) - 1 for letters in range(WIDTH + 1)], "<u8")
-_SPACE_CODES = [code for code in range(0x3001) if chr(code).isspace()]
+_IDLE = str.maketrans("", "", OPEN + CONTINUE)
 
 Vector = NDArray[Any]
 
 
-def _among(codes: Iterable[int], size: int) -> Vector:
+def _among(characters: Iterable[str], size: int = WIDE + 1) -> Vector:
     flags = np.zeros(size, np.bool_)
-    flags[list(codes)] = True
+    flags[[ord(each) for each in characters]] = True
     return flags
 
 
-_SPACES = _among(_SPACE_CODES, _SPACE_CODES[-1] + 2)
+#: White space is that of `str.split`; there is none beyond.
+_ARE_SPACES = _among(filter(str.isspace, map(chr, range(0x3001))), 0x3002)
+_SPACES = [each for each in map(chr, range(WIDE)) if each.isspace()]
 
 
 class Column:
     """From the texts of a column to their signs."""
 
-    def __init__(
-        self,
-        signs_of: Callable[[str], str],
-        special: Mapping[str, str],
-        cores: Iterable[str],
-        sign_of_end: Mapping[str, str],
-    ) -> None:
-        """The signs of any chunk, of known words, what holds known words, and marks after words."""
-        self._signs_of = signs_of
+    def __init__(self, chunks: "Chunks") -> None:
+        self._chunks = chunks
         #: The signs of words, each with all ends, one after the other.
         self._strings: list[str] = []
         self._numbers: dict[str, int] = {}
-        self._marks = _among(map(ord, sign_of_end), WIDE + 1)
+        self._reset, self._short, self._nothing = map(self._number, (RESET, SHORT, ""))
+        self._marks = _among(chunks.sign_of_end)
         self._ends = np.zeros(WIDE + 1, np.int32)
-        for last, end in (*((head, OPEN) for head in LETTER_HEADS), *sign_of_end.items()):
+        for last in LETTERS:
+            self._ends[ord(last)] = ENDS.index(OPEN if may_go_on(f"word{last}") else "")
+        for last, end in chunks.sign_of_end.items():
             self._ends[ord(last)] = ENDS.index(end)
-        self._reset = self._number(RESET)
         self._keys = np.zeros(1 << SLOT_BITS, "<u8")
         self._words = np.full(1 << SLOT_BITS, self._reset, np.int32)
-        self._fill({core: self._number_of(core, special) for core in cores if _is_plain(core)})
-        self._shorts = np.full(WIDE * WIDE, ASK, np.int32)
-        for first, second in product(ascii_letters, ("", *ascii_letters)):
-            number = self._number(signs_of(first + second))
-            self._shorts[ord(first) * WIDE + ord(second or "\0")] = number
+        self._fill({core: self._number_of(core) for core in chunks.cores if _is_plain(core)})
+        self._shorts = np.full((WIDE + 1) ** 2, ASK, np.int32)
+        for first, second in product(ascii_letters, ascii_letters):
+            self._shorts[_place(first, second)] = self._number(chunks[first + second])
+        for alone in (*ascii_letters, *digits, *punctuation):
+            self._shorts[[_place(alone, each) for each in _SPACES]] = self._number(chunks[alone])
+        self._tears = _tears(self._strings)
+        # The first of equal ones, so that unknown words are found to be such.
+        self._known = {each: i for i, each in reversed(list(enumerate(self._strings)))}
+        # What is torn has been found before the signs are spelled out.
+        bare = [self._known[each.translate(_IDLE)] for each in self._strings]
+        self._bare = np.array(bare, np.int32)
         self._lengths = _lengths(self._strings)
         self._flat = _codes("".join(self._strings))
 
@@ -82,12 +94,14 @@ class Column:
         if signs not in self._numbers:
             self._numbers[signs] = len(self._strings)
             self._strings += [signs + end for end in ENDS]
+            self._number(signs.translate(_IDLE))
         return self._numbers[signs]
 
-    def _number_of(self, word: str, special: Mapping[str, str]) -> int:
+    def _number_of(self, word: str) -> int:
         # A full stop may belong to the word, and make a known one of it or an unknown one.
         stops = is_abbreviation(word + ".") or is_abbreviation(word.capitalize() + ".")
-        return ASK if stops or word not in special else self._number(special[word])
+        is_sure = word.isalpha() and word in self._chunks.special and not stops
+        return self._number(self._chunks.special[word]) if is_sure else ASK
 
     def _fill(self, number_of: Mapping[str, int]) -> None:
         letters = np.array([word.encode() for word in number_of], f"S{LONGEST}").view("<u8")
@@ -103,11 +117,14 @@ class Column:
         block: list[str] = []
         size = 0
         for text in texts:
-            if size + len(text) > BLOCK and block:
+            if size + len(text) >= BLOCK and block:
                 yield from self._signs_in(block)
                 block, size = [], 0
-            block.append(text)
-            size += len(text) + 1
+            if len(text) < BLOCK:
+                block.append(text)
+                size += len(text) + 1
+            else:
+                yield self._chunks.signs_of(text)
         if block:
             yield from self._signs_in(block)
 
@@ -118,27 +135,48 @@ class Column:
         numbers = self._plain(codes, first, last)
         odd = np.flatnonzero(numbers == ASK)
         places = zip(first[odd].tolist(), last[odd].tolist(), strict=True)
-        signs = [self._signs_of(joined[begin:end]) for begin, end in places]
-        numbers[odd] = np.arange(len(odd)) + len(self._strings)
+        numbers[odd], signs = self._look_up(joined[begin:end] for begin, end in places)
         begins = np.searchsorted(first, _sums([len(text) + 1 for text in texts]))
+        tears = np.concatenate((self._tears, _tears(signs))).take(numbers)
+        same = np.arange(len(signs)) + len(self._strings)
+        numbers = np.concatenate((self._bare, same)).take(numbers)
+        for run in _torn_runs(tears, begins):
+            torn = joined[first[run.start] : last[run.stop - 1]]
+            numbers[run] = self._nothing
+            numbers[run.start] = len(self._strings) + len(signs)
+            signs.append(self._chunks.look_across(torn))
         return self._spelled(numbers, signs, begins)
+
+    def _look_up(self, chunks: Iterable[str]) -> tuple[list[int], list[str]]:
+        """The numbers of the signs of chunks, and the signs that have no number elsewhere."""
+        numbers: list[int] = []
+        signs: list[str] = []
+        known = self._known.get
+        for chunk in chunks:
+            found = self._chunks[chunk]
+            number = known(found)
+            if number is None:
+                number = len(self._strings) + len(signs)
+                signs.append(found)
+            numbers.append(number)
+        return numbers, signs
 
     def _plain(self, codes: Vector, first: Vector, last: Vector) -> Vector:
         """The numbers of plain chunks, and ASK for all others."""
-        lower = codes | np.uint8(32)
-        letters_before = _sums(lower - np.uint8(97) < 26)
-        ends = codes.take(last - 1)
-        marked = self._marks.take(ends)
-        length = last - first - marked
-        all_letters = letters_before.take(last) - letters_before.take(first) == length
+        length = last - first
+        short = np.flatnonzero(length < 3)
+        at = first.take(short)
         numbers = np.full(len(first), ASK, np.int32)
-        short = np.flatnonzero(all_letters & (length < 3) & ~marked)
-        at = first[short]
-        second = np.where(length[short] == 2, codes[at + 1], 0)
-        numbers[short] = self._shorts[codes[at].astype(np.intp) * WIDE + second]
-        words = np.flatnonzero(all_letters & (length > 2) & (length <= LONGEST))
-        found = self._word_numbers(lower, first[words], length[words])
-        numbers[words] = np.where(found < 0, ASK, found + self._ends.take(ends[words]))
+        numbers[short] = self._shorts.take(codes.take(at) * np.intp(WIDE + 1) + codes.take(at + 1))
+        ends = codes.take(last - 1)
+        length -= self._marks.take(ends)
+        lower = codes | np.uint8(32)
+        # Small numbers that overflow: their differences within a word are right all the same.
+        odd_before = _sums(_are_odd(codes, lower), np.uint8)
+        all_plain = odd_before.take(first) == odd_before.take(first + length)
+        words = np.flatnonzero(all_plain & (length > 2) & (length <= LONGEST))
+        found = self._word_numbers(lower, first.take(words), length.take(words))
+        numbers[words] = np.where(found < 0, ASK, found + self._ends.take(ends.take(words)))
         return numbers
 
     def _word_numbers(self, lower: Vector, first: Vector, length: Vector) -> Vector:
@@ -162,14 +200,13 @@ class Column:
         begin = _sums(lengths)
         flat = np.concatenate((self._flat, _codes("".join(signs))))
         index = np.arange(begin[-1]) + np.repeat(offsets - begin[:-1], lengths)
-        spelled = flat.take(index).tobytes().decode("utf-32-le")
+        spelled = flat.take(index).tobytes().decode("utf-32-le", "surrogatepass")
         return (spelled[i:j] for i, j in pairwise(begin[begins].tolist()))
-
 
     def _is_idle(self, numbers: Vector) -> Vector:
         """Whether the chunk is an unknown word that does nothing, for a longer one is beside it."""
         is_long = numbers == self._reset
-        is_short = numbers == self._numbers[SHORT]
+        is_short = numbers == self._short
         idle = np.zeros(len(numbers), np.bool_)
         idle[1:] = (is_long | is_short)[1:] & is_long[:-1]
         idle[:-1] |= is_short[:-1] & is_long[1:]
@@ -177,7 +214,42 @@ class Column:
 
 
 def _is_plain(word: str) -> bool:
-    return word.isascii() and word.isalpha() and word.islower() and 2 < len(word) <= LONGEST
+    plain = set(LETTERS + JOINTS)
+    return 2 < len(word) <= LONGEST and word == word.lower() and plain.issuperset(word)
+
+
+def _place(first: str, second: str) -> int:
+    return ord(first) * (WIDE + 1) + ord(second)
+
+
+def _are_odd(codes: Vector, lower: Vector) -> Vector:
+    """The characters that are neither letters of a plain word nor joints of letters."""
+    letters = (lower - np.uint8(ord("a")) < 26) | (codes - np.uint8(ord("0")) < 10)
+    joints = codes - np.uint8(ord(JOINTS[0])) < len(JOINTS)
+    joints[1:-1] &= letters[:-2] & letters[2:]
+    joints[0] = False
+    return ~(letters | joints)
+
+
+def _tears(strings: Sequence[str]) -> Vector:
+    """Whether a smiley may go on after these signs (1), came from before (2), or surely did (4)."""
+    tears = np.zeros(len(strings), np.uint8)
+    for i, signs in enumerate(strings):
+        continues = CONTINUE in signs
+        tears[i] = (OPEN in signs) + 2 * continues + 4 * (continues and signs.startswith(OPEN))
+    return tears
+
+
+def _torn_runs(tears: Vector, begins: Vector) -> list[slice]:
+    """The chunks of a text that may share a smiley."""
+    torn = tears >= 4
+    torn[1:] |= (tears[:-1] & 1 != 0) & (tears[1:] & 2 != 0)
+    torn[begins[begins < len(torn)]] = False
+    runs: list[slice] = []
+    for i in np.flatnonzero(torn).tolist():
+        start = runs.pop().start if runs and runs[-1].stop == i else i - 1
+        runs.append(slice(start, i + 1))
+    return runs
 
 
 def _keys(names: Vector, rests: Vector) -> Vector:
@@ -189,10 +261,10 @@ def _slots(keys: Vector) -> Vector:
     return (keys * _SPREAD >> _SHIFT).astype(np.intp)
 
 
-def _sums(values: Sequence[int] | Vector) -> Vector:
+def _sums(values: Sequence[int] | Vector, dtype: type[np.integer[Any]] = np.int32) -> Vector:
     """The sum of all values before each one, and at last of all."""
-    sums = np.zeros(len(values) + 1, np.int32)
-    np.cumsum(values, out=sums[1:])
+    sums = np.zeros(len(values) + 1, dtype)
+    np.cumsum(values, dtype=dtype, out=sums[1:])
     return sums
 
 
@@ -212,14 +284,14 @@ def _ascii(text: str) -> Vector:
     wide = _codes(text)
     codes = np.minimum(wide, WIDE).astype(np.uint8)
     at = np.flatnonzero(codes == WIDE)
-    codes[at[_SPACES[np.minimum(wide[at], len(_SPACES) - 1)]]] = ord(" ")
+    codes[at[_ARE_SPACES[np.minimum(wide[at], len(_ARE_SPACES) - 1)]]] = ord(" ")
     return codes
 
 
 def _chunks(codes: Vector) -> tuple[Vector, Vector]:
     """Where each chunk begins, and where it ends."""
     spaces = np.flatnonzero(codes <= ord(" "))
-    are_spaces = _SPACES.take(codes.take(spaces))
+    are_spaces = _ARE_SPACES.take(codes.take(spaces))
     if not are_spaces.all():
         spaces = spaces[are_spaces]
     first = np.concatenate(([0], spaces[:-1] + 1))
