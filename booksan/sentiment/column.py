@@ -27,9 +27,10 @@ WIDTH = 8
 LONGEST = 2 * WIDTH
 #: The table of words has two to this power of slots, so that few words share one.
 SLOT_BITS = 16
-#: In the tables, beside the numbers of signs: ask, since the letters do not say enough, or since
-#: several words share the slot.
-ASK, SHARED = -1, -2
+#: Instead of a number: what the letters say is not enough.
+ASK = -1
+#: Instead of a place: several words share the slot.
+SHARED = 1
 #: Stands for all characters beyond ASCII.
 WIDE = 128
 #: What may follow the signs of a word in its chunk.
@@ -73,8 +74,6 @@ class Column:
             self._ends[ord(last)] = ENDS.index(OPEN if may_go_on(f"word{last}") else "")
         for last, end in chunks.sign_of_end.items():
             self._ends[ord(last)] = ENDS.index(end)
-        self._keys = np.zeros(1 << SLOT_BITS, "<u8")
-        self._words = np.full(1 << SLOT_BITS, self._reset, np.int32)
         self._fill({core: self._number_of(core) for core in chunks.cores if _is_plain(core)})
         self._shorts = np.full((WIDE + 1) ** 2, ASK, np.int32)
         for first, second in product(ascii_letters, ascii_letters):
@@ -87,6 +86,7 @@ class Column:
         # What is torn has been found before the signs are spelled out.
         bare = [self._known[each.translate(_IDLE)] for each in self._strings]
         self._bare = np.array(bare, np.int32)
+        self._resets = _resets(self._strings)
         self._lengths = _lengths(self._strings)
         self._flat = _codes("".join(self._strings))
 
@@ -104,13 +104,15 @@ class Column:
         return self._number(self._chunks.special[word]) if is_sure else ASK
 
     def _fill(self, number_of: Mapping[str, int]) -> None:
+        """Makes the table of words: from slots to places in lists of keys and numbers."""
         letters = np.array([word.encode() for word in number_of], f"S{LONGEST}").view("<u8")
         keys = _keys(letters[::2], letters[1::2])
-        slots = _slots(keys)
-        self._keys[slots] = keys
-        self._words[slots] = list(number_of.values())
-        used, words = np.unique(slots, return_counts=True)
-        self._words[used[words > 1]] = SHARED
+        used, places, words = np.unique(_slots(keys), return_index=True, return_counts=True)
+        # Small, for all of it should stay in the caches.
+        self._places = np.zeros(1 << SLOT_BITS, np.min_scalar_type(len(keys) + 2))
+        self._places[used] = np.where(words > 1, SHARED, places + 2)
+        self._keys = np.concatenate((np.zeros(2, "<u8"), keys))
+        self._found = np.array([self._reset, ASK, *number_of.values()], np.int32)
 
     def signs(self, texts: Sequence[str]) -> Iterator[str]:
         """The signs of each text."""
@@ -171,8 +173,7 @@ class Column:
         ends = codes.take(last - 1)
         length -= self._marks.take(ends)
         lower = codes | np.uint8(32)
-        # Small numbers that overflow: their differences within a word are right all the same.
-        odd_before = _sums(_are_odd(codes, lower), np.uint8)
+        odd_before = _sums(_are_odd(codes, lower))
         all_plain = odd_before.take(first) == odd_before.take(first + length)
         words = np.flatnonzero(all_plain & (length > 2) & (length <= LONGEST))
         found = self._word_numbers(lower, first.take(words), length.take(words))
@@ -181,14 +182,17 @@ class Column:
 
     def _word_numbers(self, lower: Vector, first: Vector, length: Vector) -> Vector:
         eights = np.ndarray(len(lower) - WIDTH + 1, "<u8", lower, strides=(1,))
-        keys = eights.take(first) & _MASKS[np.minimum(length, WIDTH)]
+        keys = eights.take(first) & _MASKS.take(np.minimum(length, WIDTH))
         long = np.flatnonzero(length > WIDTH)
         keys[long] = _keys(keys[long], eights[first[long] + WIDTH] & _MASKS[length[long] - WIDTH])
-        slots = _slots(keys)
-        found = self._words.take(slots)
-        found = np.where((self._keys.take(slots) == keys) | (found == SHARED), found, self._reset)
-        # The key of a long word may be that of another one.
-        found[long[found[long] != self._reset]] = ASK
+        places = self._places.take(_slots(keys))
+        known = np.flatnonzero(places)
+        place = places.take(known)
+        right = (self._keys.take(place) == keys.take(known)) | (place == SHARED)
+        # A long word may have the key of another one.
+        number = np.where(length.take(known) > WIDTH, ASK, self._found.take(place))
+        found = np.full(len(keys), self._reset, np.int32)
+        found[known] = np.where(right, number, self._reset)
         return found
 
     def _spelled(self, numbers: Vector, signs: list[str], begins: Vector) -> Iterator[str]:
@@ -196,20 +200,21 @@ class Column:
         lengths = np.concatenate((self._lengths, _lengths(signs)))
         offsets = _sums(lengths).take(numbers)
         lengths = lengths.take(numbers)
-        lengths[self._is_idle(numbers)] = 0
+        lengths[self._are_idle(numbers, signs)] = 0
         begin = _sums(lengths)
         flat = np.concatenate((self._flat, _codes("".join(signs))))
         index = np.arange(begin[-1]) + np.repeat(offsets - begin[:-1], lengths)
         spelled = flat.take(index).tobytes().decode("utf-32-le", "surrogatepass")
         return (spelled[i:j] for i, j in pairwise(begin[begins].tolist()))
 
-    def _is_idle(self, numbers: Vector) -> Vector:
-        """Whether the chunk is an unknown word that does nothing, for a longer one is beside it."""
-        is_long = numbers == self._reset
-        is_short = numbers == self._short
+    def _are_idle(self, numbers: Vector, signs: list[str]) -> Vector:
+        """The unknown words that do nothing, since a word beside them ends what they would end."""
+        resets = np.concatenate((self._resets, _resets(signs))).take(numbers)
+        are_long = numbers == self._reset
+        are_short = numbers == self._short
         idle = np.zeros(len(numbers), np.bool_)
-        idle[1:] = (is_long | is_short)[1:] & is_long[:-1]
-        idle[:-1] |= is_short[:-1] & is_long[1:]
+        idle[1:] = (are_long | are_short)[1:] & resets[:-1]
+        idle[:-1] |= are_short[:-1] & are_long[1:]
         return idle
 
 
@@ -240,6 +245,10 @@ def _tears(strings: Sequence[str]) -> Vector:
     return tears
 
 
+def _resets(strings: Sequence[str]) -> Vector:
+    return np.array([signs.endswith(RESET) for signs in strings], np.bool_)
+
+
 def _torn_runs(tears: Vector, begins: Vector) -> list[slice]:
     """The chunks of a text that may share a smiley."""
     torn = tears >= 4
@@ -261,10 +270,10 @@ def _slots(keys: Vector) -> Vector:
     return (keys * _SPREAD >> _SHIFT).astype(np.intp)
 
 
-def _sums(values: Sequence[int] | Vector, dtype: type[np.integer[Any]] = np.int32) -> Vector:
+def _sums(values: Sequence[int] | Vector) -> Vector:
     """The sum of all values before each one, and at last of all."""
-    sums = np.zeros(len(values) + 1, dtype)
-    np.cumsum(values, dtype=dtype, out=sums[1:])
+    sums = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(values, out=sums[1:])
     return sums
 
 
