@@ -18,6 +18,7 @@ from booksan.sentiment.signs import (
     boosted,
     by_length,
     final,
+    shortened,
 )
 from booksan.sentiment.tokens import (
     END_OF_SENTENCE,
@@ -149,7 +150,7 @@ class Chunks(Table[str]):
             head = head[:-1]
         if not head or not tail[:1].isalnum() or len(chunk) > MAX_KEY:
             return None
-        return self[head] + self[tail].lstrip(CONTINUE)
+        return shortened(self[head] + self[tail].lstrip(CONTINUE))
 
     def _take_apart(self, chunk: str) -> str:
         tokens = tokens_of_chunk(chunk)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: Characters that are worked on at once: enough to pay for the calls, few enough for the caches
 #: and to be had without asking the system for memory each time. A longer text is taken as ever.
-BLOCK = 1 << 15
+BLOCK = 1 << 16
 #: Letters that one number holds.
 WIDTH = 8
 #: Letters of the longest plain word.
@@ -238,11 +238,12 @@ def _are_odd(codes: Vector, lower: Vector) -> Vector:
 
 def _tears(strings: Sequence[str]) -> Vector:
     """Whether a smiley may go on after these signs (1), came from before (2), or surely did (4)."""
-    tears = np.zeros(len(strings), np.uint8)
-    for i, signs in enumerate(strings):
-        continues = CONTINUE in signs
-        tears[i] = (OPEN in signs) + 2 * continues + 4 * (continues and signs.startswith(OPEN))
-    return tears
+    return np.array([_tear(each) for each in strings], np.uint8)
+
+
+def _tear(signs: str) -> int:
+    continues = CONTINUE in signs
+    return (OPEN in signs) + 2 * continues + 4 * (continues and signs.startswith(OPEN))
 
 
 def _resets(strings: Sequence[str]) -> Vector:
