@@ -60,20 +60,22 @@ def test_long_chunks_and_segments_are_not_remembered(analyser: Analyser) -> None
     assert all(len(segment) <= tables.MAX_KEY for segment in analyser.segments)
 
 
+@pytest.mark.parametrize("many", [0, tables.MANY])
 def test_several_threads_may_ask_at_once(
-    analyser: Analyser, monkeypatch: pytest.MonkeyPatch
+    analyser: Analyser, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     texts = list(reviews(4, 400))
     expected = polarities(texts)
+    monkeypatch.setattr(tables, "MANY", many)
     monkeypatch.setattr(tables, "MAX_ENTRIES", 50)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: analyser.polarities(texts), range(4)):
             assert found == expected
 
 
-@pytest.mark.parametrize("unit", ["good ", "a ", "very! ", "x", "'", "\xe9 "])
+@pytest.mark.parametrize("unit", ["good ", "a ", "very! ", "x", "\xe9 "])
 def test_a_large_column_takes_little_memory(analyser: Analyser, unit: str) -> None:
-    column = [unit * (20_000 // len(unit))] * 110
+    column = [unit * (20_000 // len(unit))] * 30
     analyser.polarities(["x" * tables.MANY, *column[:1]])
     tracemalloc.start()
     try:
