@@ -2,8 +2,8 @@
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from booksan.sentiment.lexicon import Entry
 from booksan.sentiment.signs import (
@@ -18,6 +18,7 @@ from booksan.sentiment.signs import (
     boosted,
     by_length,
     final,
+    shortened,
 )
 from booksan.sentiment.tokens import (
     END_OF_SENTENCE,
@@ -32,6 +33,9 @@ from booksan.sentiment.tokens import (
     tokens_of_chunk,
     whole_tokens,
 )
+
+if TYPE_CHECKING:
+    from booksan.sentiment.column import Column
 
 # A table of what was worked out before, of bounded size.
 
@@ -68,6 +72,7 @@ class Table(dict[str, Value]):
 
 # What a chunk, the text between white space, does to the polarity of its text.
 
+_TORN = OPEN + CONTINUE
 _EDGES = PUNCTUATION + "."
 # One of these is in every smiley and sarcasm mark that is taken apart within one chunk, or else it
 # is an 8 with a bracket after it.
@@ -83,26 +88,28 @@ class Chunks(Table[str]):
     def __init__(self, signs: Signs) -> None:
         super().__init__()
         self._signs = signs
-        self._special = signs.special
+        self.special = signs.special
         known = (*signs.special, END_OF_SENTENCE.lower())
-        self._cores = frozenset(token.strip(_EDGES) for token in known)
+        self.cores = frozenset(token.strip(_EDGES) for token in known)
         # The short cuts take for granted that no lexicon gives a polarity to what they cut off.
-        self._may_cut = all(signs.special.get(end, BOOST) == BOOST for end in (*_EDGES, "...", "n"))
+        may_cut = all(signs.special.get(end, BOOST) == BOOST for end in (*_EDGES, "...", "n"))
+        #: What a mark after a word adds to its signs.
+        self.sign_of_end = _SIGN_OF_END if may_cut else {}
 
     def work_out(self, key: str) -> str:
         # Most new chunks are plain words, alone or with one punctuation mark after them. They come
         # first, and without further calls.
         if key.isalpha() and len(key) > 2:
-            found = self._special.get(key.lower(), RESET)
+            found = self.special.get(key.lower(), RESET)
             return found + OPEN if key[-1] in LETTER_HEADS else found
-        if not self._may_cut:
+        if not self.sign_of_end:
             return self._take_apart(key)
         word = key[:-1]
-        if word.isalpha() and len(word) > 2 and (last := key[-1]) in _SIGN_OF_END:
+        if word.isalpha() and len(word) > 2 and (last := key[-1]) in self.sign_of_end:
             lower = word.lower()
             # A full stop may belong to the word, and make a known word of it or an unknown one.
-            if last != "." or lower not in self._cores or not is_abbreviation(key):
-                return self._special.get(lower, RESET) + _SIGN_OF_END[last]
+            if last != "." or lower not in self.cores or not is_abbreviation(key):
+                return self.special.get(lower, RESET) + self.sign_of_end[last]
         short_cut = self._core_and_edges(key)
         return self._take_apart(key) if short_cut is None else short_cut
 
@@ -116,11 +123,11 @@ class Chunks(Table[str]):
         lower = core.lower()
         if _has_quote(core):
             return self._around_quote(chunk)
-        if len(core) > 2 and lower not in self._cores:
+        if len(core) > 2 and lower not in self.cores:
             # Whatever a full stop or a smiley makes of it, it stays an unknown word.
             found = RESET
         elif core.isalnum() and _is_certain_token(core, chunk):
-            found = self._special.get(lower, by_length(lower))
+            found = self.special.get(lower, by_length(lower))
         else:
             return None
         if core != chunk or len(core) < 3:
@@ -143,7 +150,7 @@ class Chunks(Table[str]):
             head = head[:-1]
         if not head or not tail[:1].isalnum() or len(chunk) > MAX_KEY:
             return None
-        return self[head] + self[tail].lstrip(CONTINUE)
+        return shortened(self[head] + self[tail].lstrip(CONTINUE))
 
     def _take_apart(self, chunk: str) -> str:
         tokens = tokens_of_chunk(chunk)
@@ -155,6 +162,11 @@ class Chunks(Table[str]):
         if hidden_end or may_go_on(chunk):
             found += OPEN
         return found
+
+    def signs_of(self, text: str) -> str:
+        """The signs of a text."""
+        signs = "".join(map(self.__getitem__, text.split()))
+        return self.look_across(text) if _TORN in signs else signs
 
     def look_across(self, text: str) -> str:
         """The signs of a text in which white space may tear a smiley.
@@ -210,7 +222,6 @@ def _torn_runs(signs: list[str]) -> list[tuple[int, int]]:
 
 # Signs that do nothing at the beginning of a segment are skipped.
 _SEGMENT = re.compile("[^rs<>][^r]*")
-_TORN = OPEN + CONTINUE
 
 
 class Segments(Table[Assessed]):
@@ -224,6 +235,12 @@ class Segments(Table[Assessed]):
         return assess(key, self._meaning_of)
 
 
+#: Characters after which vectors come in: as many again take less time by what loading takes.
+MANY = 1 << 22
+#: Characters of a column from which on vectors are faster.
+LEAST = 1 << 13
+
+
 class Analyser:
     """TextBlob's polarity for a given lexicon."""
 
@@ -231,19 +248,16 @@ class Analyser:
         signs = Signs(lexicon)
         self.chunks = Chunks(signs)
         self.segments = Segments(signs.meaning_of)
+        self._column: Column | None = None
+        self._seen = 0
 
     def polarities(self, texts: Sequence[str]) -> list[float]:
         """The polarity of each text."""
-        signs_of = self.chunks.__getitem__
         assessed = self.segments.__getitem__
         segments_in = _SEGMENT.findall
-        join = "".join
         chain = itertools.chain.from_iterable
         means: list[float] = []
-        for text in texts:
-            signs = join(map(signs_of, text.split()))
-            if _TORN in signs:
-                signs = self.chunks.look_across(text)
+        for signs in self._signs_of(texts):
             segments = map(assessed, segments_in(signs))
             found = _with_boosts(segments) if BOOST in signs else list(chain(segments))
             # One addition after the other, for `sum` rounds better than TextBlob in newer Pythons.
@@ -252,6 +266,17 @@ class Analyser:
                 total += polarity
             means.append(total / (len(found) or 1))
         return means
+
+    def _signs_of(self, texts: Sequence[str]) -> Iterator[str]:
+        size = sum(map(len, texts))
+        self._seen += size
+        if size < LEAST or self._seen < MANY:
+            return map(self.chunks.signs_of, texts)
+        if self._column is None:
+            from booksan.sentiment.column import Column
+
+            self._column = Column(self.chunks)
+        return self._column.signs(texts)
 
 
 def _with_boosts(segments: Iterable[Assessed]) -> list[float]:

@@ -76,7 +76,7 @@ class Signs:
             word = token.lower()
             signs = special(word)
             found += by_length(word) if signs is None else signs
-        return _RESETS.sub(RESET, _SHORTS.sub(SHORT, found)) if len(found) > 1 else found
+        return shortened(found)
 
     def _known_word(self, word: str, entry: Entry) -> str:
         meaning = Meaning(
@@ -97,6 +97,11 @@ class Signs:
             self._sign_of[meaning] = sign
             self.meaning_of[sign] = meaning
         return sign
+
+
+def shortened(signs: str) -> str:
+    """As few signs as have the same effect."""
+    return _RESETS.sub(RESET, _SHORTS.sub(SHORT, signs)) if len(signs) > 1 else signs
 
 
 def by_length(token: str) -> str:

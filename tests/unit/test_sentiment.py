@@ -22,6 +22,7 @@ from tests.unit.test_sentiment_texts import (
     STRONG,
     WORDS,
     differences,
+    in_a_column,
     mutations,
     real_texts,
     reviews,
@@ -89,7 +90,8 @@ def test_the_examples_say_something() -> None:
 
 def test_one_text_and_a_column_agree() -> None:
     assert [polarity(text) for text in EXAMPLES] == polarities(EXAMPLES)
-    assert polarities([]) == []
+    assert in_a_column(EXAMPLES) == polarities(EXAMPLES)
+    assert polarities([]) == in_a_column([]) == []
 
 
 def test_the_order_of_texts_does_not_matter() -> None:
@@ -177,6 +179,67 @@ def test_any_text_at_all_has_the_number_of_textblob(text: str) -> None:
     assert differences([text]) == []
 
 
+texts_of_pieces = st.lists(st.tuples(pieces, gaps), max_size=8).map(
+    lambda parts: "".join(piece + gap for piece, gap in parts)
+)
+columns = st.lists(
+    st.one_of(
+        texts_of_pieces,
+        st.text(max_size=12),
+        st.sampled_from(
+            ["", " ", "\n\n", "\ud83d\ude00 good", "good" * 5, "very " * 9_000 + "good"]
+        ),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(columns)
+@example(
+    [
+        "good :",
+        ") bad",
+        "",
+        "",
+        "not",
+        "good",
+        "very",
+        "! good",
+        "o",
+        "_O",
+        "caf\xe9?",
+        "good\x85bad",
+    ]
+)
+@example(["not good" + " " * 40_000 + "! :", ") bad", "x" * 40_000 + " good"])
+def test_no_text_of_a_column_changes_another(texts: list[str]) -> None:
+    assert differences(texts) == []
+
+
+@pytest.mark.parametrize(
+    "end", ["", *".,;:!?)]}\"'-8x", "...", "!!", ").", "'s", "n't", "\xe9", "\u2019"]
+)
+@pytest.mark.parametrize("begin", ["", "(", '"', "un-", "a.", "9", ":", "\u201c"])
+def test_a_word_of_any_length_counts_in_any_dress(begin: str, end: str) -> None:
+    """What is plain goes another way in a column than what is not, so the border counts."""
+    words = ["good", "no", "x", "a", "bad", "very", "etc", "Mr", "excellent", "interesting", "f*ck"]
+    words += [
+        "thought-provoking",
+        "unbelievably",
+        "goodness",
+        "straightforwardly",
+        "1998",
+        "word:c",
+    ]
+    texts = [
+        f"very {begin}{form}{end} good! not {begin}{form}{end} D good"
+        for word in words
+        for form in (word, word.title(), word.upper(), word + "." + word)
+    ]
+    assert differences(texts) == []
+
+
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "unit", ["...!", "ab'", "!", ".", ":", ": ", "very ", "not! ", "Xb.", "8)", "'s"]
@@ -185,3 +248,4 @@ def test_a_long_text_takes_time_in_proportion_to_its_length(unit: str) -> None:
     """Quadratic work would take minutes here."""
     assert polarity("good " + unit * 50) == TextBlob("good " + unit * 50).sentiment.polarity
     assert -1 <= polarity("good " + unit * 100_000) <= 1
+    assert len(in_a_column(["good " + unit * 8_000] * 12)) == 12

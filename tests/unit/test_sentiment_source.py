@@ -13,7 +13,7 @@ from textblob.en import Sentiment, parser, sentiment
 import booksan.sentiment
 from booksan.errors import BooksanError
 from booksan.sentiment import lexicon
-from booksan.sentiment.analyser import Analyser
+from booksan.sentiment.analyser import MANY, Analyser
 from booksan.sentiment.lexicon import read_lexicon
 from tests.unit.test_sentiment_texts import tangles
 
@@ -105,8 +105,10 @@ def test_a_changed_lexicon_is_followed(copied: Path, odd: str) -> None:
         "(book",
         *tangles(5, 500),
     ]
-    ours = Analyser(read_lexicon(path)).polarities(texts)
+    analyser = Analyser(read_lexicon(path))
+    ours = analyser.polarities(texts)
     assert ours == [theirs(text)[0] for text in texts]
+    assert ours == analyser.polarities(["x" * MANY, *texts])[1:]
     assert ours[0] != booksan.sentiment.polarity(texts[0])
 
 

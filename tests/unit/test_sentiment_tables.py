@@ -4,6 +4,7 @@ import itertools
 import re
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -59,15 +60,51 @@ def test_long_chunks_and_segments_are_not_remembered(analyser: Analyser) -> None
     assert all(len(segment) <= tables.MAX_KEY for segment in analyser.segments)
 
 
+@pytest.mark.parametrize("many", [0, tables.MANY])
 def test_several_threads_may_ask_at_once(
-    analyser: Analyser, monkeypatch: pytest.MonkeyPatch
+    analyser: Analyser, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     texts = list(reviews(4, 400))
     expected = polarities(texts)
+    monkeypatch.setattr(tables, "MANY", many)
     monkeypatch.setattr(tables, "MAX_ENTRIES", 50)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: analyser.polarities(texts), range(4)):
             assert found == expected
+
+
+@pytest.mark.parametrize("unit", ["good ", "a ", "very! ", "x", "\xe9 "])
+def test_a_large_column_takes_little_memory(analyser: Analyser, unit: str) -> None:
+    column = [unit * (20_000 // len(unit))] * 30
+    analyser.polarities(["x" * tables.MANY, *column[:1]])
+    tracemalloc.start()
+    try:
+        analyser.polarities(column)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_text_of_many_megabytes_takes_memory_in_proportion(analyser: Analyser) -> None:
+    text = "good ab " * (1 << 19)
+    analyser.polarities([text])
+    tracemalloc.start()
+    try:
+        analyser.polarities([text])
+        assert tracemalloc.get_traced_memory()[1] < 30 * len(text)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_small_column_does_not_load_numpy() -> None:
+    code = (
+        "import sys; from booksan.sentiment import polarities\n"
+        "polarities(['not a very good book! :)'] * 1_000)\n"
+        "assert 'numpy' not in sys.modules\n"
+        "polarities(['not a very good book! :)'] * 250_000)\n"
+        "assert 'numpy' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_a_forked_process_goes_on_with_the_tables_it_has() -> None:
