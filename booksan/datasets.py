@@ -47,10 +47,19 @@ def dataset_named(name: str) -> Dataset:
     raise UsageError(unknown_dataset(name, [*datasets(), *broken_datasets()]))
 
 
+def import_own() -> None:
+    """The modules of its own data sets, without a look at what they declare."""
+    for module in _own_modules():
+        importlib.import_module(f"{booksan.stages.__name__}.{module}")
+
+
+def _own_modules() -> list[str]:
+    return sorted(module.name for module in pkgutil.iter_modules(booksan.stages.__path__))
+
+
 @cache
 def _known() -> _Known:
-    modules = (module.name for module in pkgutil.iter_modules(booksan.stages.__path__))
-    known = _Known({name: own for name in sorted(modules) if (own := _own(name)) is not None}, {})
+    known = _Known({name: own for name in _own_modules() if (own := _own(name)) is not None}, {})
     for name, points in _points().items():
         if name in known.usable:
             known.broken[name] = f"{_where(points)}: booksan has a data set {name!r} of its own"

@@ -11,6 +11,7 @@ from types import FrameType
 
 from booksan import logs, news
 from booksan.clock import Clock
+from booksan.datasets import import_own
 from booksan.errors import EXIT_CANNOT_START, QueueBusy, StateError, UsageError
 from booksan.heartbeat import beat, quiet_collector
 from booksan.shards import ShardId
@@ -171,3 +172,10 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
     finally:
         os.close(lock)
     return 0
+
+
+def preload() -> None:
+    """What the first message will need, for those who fork workers. No query runs here."""
+    from booksan.worker import handler  # noqa: F401
+
+    import_own()
