@@ -26,7 +26,7 @@ class _Known(NamedTuple):
 
 
 def datasets() -> dict[str, Dataset]:
-    """All that can be used, checked."""
+    """All that can be used."""
     return _known().usable
 
 
@@ -106,9 +106,8 @@ def _foreign(points: Sequence[EntryPoint]) -> Dataset:
 
 
 def _declared(name: str, found: object, where: str, *, tried: bool = False) -> Dataset:
+    """`tried`: of booksan's own, the tests have found out that nothing is wrong."""
     from booksan.home import with_home
-    from booksan.stages.check import check
-    from booksan.stages.rehearsal import rehearse
 
     if not isinstance(found, Dataset):
         raise UsageError(f"{where}: {name!r} is not a Dataset but {type(found).__name__}")
@@ -116,8 +115,11 @@ def _declared(name: str, found: object, where: str, *, tried: bool = False) -> D
         raise UsageError(f"{where}: the data set {name!r} calls itself {found.name!r}")
     try:
         whole = with_home(found)
-        check(whole)
         if tried:
+            from booksan.stages.check import check
+            from booksan.stages.rehearsal import rehearse
+
+            check(whole)
             rehearse(whole)
     except UsageError as error:
         raise UsageError(f"{where}: data set {name}: {error}") from None

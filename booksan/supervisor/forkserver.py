@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+import traceback
 import warnings
 from collections.abc import Iterable
 from contextlib import suppress
@@ -184,11 +185,10 @@ def _be_server(
             gc.freeze()
             _serve(nursery, config, requests, mask)
         code = 0
+    except OSError:
+        traceback.print_exc()
     finally:
-        try:
-            sys.stderr.flush()
-        finally:
-            os._exit(code)
+        os._exit(code)
 
 
 def _load(config: HostConfig) -> None:
@@ -255,7 +255,7 @@ def _be_between(
         code = 0
     except OSError:
         # No room for a process, or nobody waits for this worker any more.
-        code = 1
+        traceback.print_exc()
     finally:
         os._exit(code)
 

@@ -155,8 +155,10 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
 
 
 def preload() -> None:
-    """What the first message will need, for those who fork workers. No query runs here."""
+    """What the first messages need, for those who fork workers. No query runs here."""
     from booksan.datasets import import_own
     from booksan.worker import handler  # noqa: F401
 
     import_own()
+    if not queues_address(Path()).startswith("spool:"):
+        from booksan.transport import rabbitmq  # noqa: F401
