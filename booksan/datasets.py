@@ -26,7 +26,7 @@ class _Known(NamedTuple):
 
 
 def datasets() -> dict[str, Dataset]:
-    """All that can be used, checked."""
+    """All that can be used."""
     return _known().usable
 
 
@@ -47,10 +47,19 @@ def dataset_named(name: str) -> Dataset:
     raise UsageError(unknown_dataset(name, [*datasets(), *broken_datasets()]))
 
 
+def import_own() -> None:
+    """The modules of its own data sets, without a look at what they declare."""
+    for module in _own_modules():
+        importlib.import_module(f"{booksan.stages.__name__}.{module}")
+
+
+def _own_modules() -> list[str]:
+    return sorted(module.name for module in pkgutil.iter_modules(booksan.stages.__path__))
+
+
 @cache
 def _known() -> _Known:
-    modules = (module.name for module in pkgutil.iter_modules(booksan.stages.__path__))
-    known = _Known({name: own for name in sorted(modules) if (own := _own(name)) is not None}, {})
+    known = _Known({name: own for name in _own_modules() if (own := _own(name)) is not None}, {})
     for name, points in _points().items():
         if name in known.usable:
             known.broken[name] = f"{_where(points)}: booksan has a data set {name!r} of its own"
@@ -97,9 +106,8 @@ def _foreign(points: Sequence[EntryPoint]) -> Dataset:
 
 
 def _declared(name: str, found: object, where: str, *, tried: bool = False) -> Dataset:
+    """`tried`: of booksan's own, the tests have found out that nothing is wrong."""
     from booksan.home import with_home
-    from booksan.stages.check import check
-    from booksan.stages.rehearsal import rehearse
 
     if not isinstance(found, Dataset):
         raise UsageError(f"{where}: {name!r} is not a Dataset but {type(found).__name__}")
@@ -107,8 +115,11 @@ def _declared(name: str, found: object, where: str, *, tried: bool = False) -> D
         raise UsageError(f"{where}: the data set {name!r} calls itself {found.name!r}")
     try:
         whole = with_home(found)
-        check(whole)
         if tried:
+            from booksan.stages.check import check
+            from booksan.stages.rehearsal import rehearse
+
+            check(whole)
             rehearse(whole)
     except UsageError as error:
         raise UsageError(f"{where}: data set {name}: {error}") from None

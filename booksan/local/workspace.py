@@ -19,7 +19,6 @@ from booksan.gateway.config import read_address
 from booksan.host.handle import Host
 from booksan.tickets import load_secret
 from booksan.topology.model import Address, HostPlan, Queues, QueuesKind, Topology
-from booksan.worker.shard import WARM_UP
 from booksan_client.caller import Caller, Limits, Servers
 from booksan_common.files import (
     NO_ROOM,
@@ -264,7 +263,7 @@ def prepared_host(root: Path, shards: Mapping[str, int], expiry: int) -> Host:
     # Whatever the user's own servers need is not for this one.
     theirs = {name for token in TOKENS for name in (token, f"{token}_FILE")}
     rest = {name: value for name, value in os.environ.items() if name not in theirs}
-    given = {**rest, TOKEN: _token(root), OPERATOR_TOKEN: "", WARM_UP: "1"}
+    given = {**rest, TOKEN: _token(root), OPERATOR_TOKEN: ""}
     return Host(root, host_environment(given, queues))
 
 

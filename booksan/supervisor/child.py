@@ -27,6 +27,13 @@ from booksan.news import News, take
 _PR_SET_PDEATHSIG = 1
 
 
+def prctl(option: int, value: int) -> None:
+    """Linux alone: what the kernel does for this process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}, {value}) failed")
+
+
 class ParentDeath(Protocol):
     """Made in the supervisor, tied in each child."""
 
@@ -44,11 +51,9 @@ class DeathSignal:
 
     def __init__(self) -> None:
         self._supervisor = os.getpid()
-        self._libc = ctypes.CDLL(None, use_errno=True)
 
     def watch_parent(self) -> None:
-        if self._libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(signal.SIGKILL)) != 0:
-            raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         # The supervisor may have died before the call: then no signal will come.
         if os.getppid() != self._supervisor:
             os._exit(1)
@@ -154,7 +159,7 @@ def become_worker(nursery: Nursery, spec: WorkerSpec, slot: int, mask: set[int])
     """Be the worker, and never come back: the code above belongs to the supervisor."""
     code = 1
     try:
-        _leave_supervisor(nursery, mask, log_path(nursery.data_dir, spec.name))
+        leave_supervisor(nursery, mask, log_path(nursery.data_dir, spec.name))
         heartbeat.take(nursery.heartbeats, slot)
         take(nursery.news, spec.name)
         code = _run(nursery, spec)
@@ -167,12 +172,13 @@ def become_worker(nursery: Nursery, spec: WorkerSpec, slot: int, mask: set[int])
             os._exit(code)
 
 
-def _leave_supervisor(nursery: Nursery, mask: set[int], log: Path) -> None:
+def leave_supervisor(nursery: Nursery, mask: set[int], log: Path, *more_fds: int) -> None:
+    """Signals, output and files of a new process; `more_fds`: what else it keeps open."""
     nursery.parent_death.watch_parent()
     nursery.wakeup.forget_in_child(mask)
     _redirect_output(log)
     kept = {nursery.workers_lock, nursery.news.write_fd, *nursery.parent_death.child_fds}
-    _close_all_but(kept)
+    _close_all_but(kept.union(more_fds))
     faulthandler.enable()
 
 

@@ -7,7 +7,9 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -26,6 +28,7 @@ from booksan.membership.liveness import Heartbeat
 from booksan.membership.peers import Changes, Leading, Membership
 from booksan.supervisor.announcer import Announcer
 from booksan.supervisor.child import STOP_SIGNALS, Nursery
+from booksan.supervisor.forkserver import ForkServer, Report
 from booksan.supervisor.workers import OUTSIDE_SIGNALS, ManagedWorker, WorkerWatch, describe_exit
 
 #: Seconds until a report that could not be written is tried again.
@@ -58,6 +61,7 @@ class Supervisor:
             ManagedWorker(spec, RestartHistory(config.restart), due=now, slot=slot)
             for slot, spec in enumerate(config.workers)
         ]
+        self._server = ForkServer(nursery, config)
         self._teller = Announcer(config.workers)
         self._heartbeat = Heartbeat(nursery.data_dir)
         self._watch = WorkerWatch(config, nursery.heartbeats, self._workers, nursery.data_dir)
@@ -92,7 +96,7 @@ class Supervisor:
         return self._exit_code
 
     def _wait(self) -> None:
-        watched = [self._nursery.wakeup.fd, self._nursery.news.fd]
+        watched = [self._nursery.wakeup.fd, self._nursery.news.fd, *self._server.fds]
         if self._parent_fd is not None:
             watched.append(self._parent_fd)
         if self._company is not None:
@@ -103,6 +107,8 @@ class Supervisor:
             due.append(self._company.due)
         if self._meet is not None:
             due.append(self._changes.due)
+        if self._server.due is not None and not self._draining:
+            due.append(self._server.due)
         timeout = max(0.0, min(due) - time.monotonic())
         ready, _, _ = select.select(watched, [], [], timeout)
         if self._parent_fd in ready:
@@ -126,20 +132,41 @@ class Supervisor:
             self._kill_at = time.monotonic()
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
-            code = os.waitstatus_to_exitcode(status)
+        dead = dict(_dead_children())
+        # Whoever has died after it told of itself is known by now.
+        self._adopt(self._server.reports(), dead)
+        for pid, code in dead.items():
+            if self._server.reaped(pid):
+                continue
             if self._company is not None and self._company.reaped(pid, code):
                 continue
-            # As process 1 of a container it also inherits orphans, which are nobody's worker.
-            for worker in self._workers:
-                if worker.pid == pid:
-                    self._note_death(worker, code)
+            worker = next((each for each in self._workers if each.pid == pid), None)
+            if worker is not None:
+                self._note_death(worker, code)
+            # As process 1 of a container it also inherits orphans, which are nobody's worker; but
+            # this may be one that was killed before it could tell of itself.
+            elif any(each.asked for each in self._workers):
+                self._fork_asked()
+
+    def _adopt(self, reports: Iterable[Report], dead: Collection[int] = ()) -> None:
+        for report in reports:
+            worker = self._workers[report.slot]
+            if worker.asked and report.pid:
+                worker.adopt(report.pid)
+                log(worker.name, f"started, pid {worker.pid}")
+            elif worker.asked:
+                self._start(worker, worker.fork)
+            elif report.pid and report.pid not in dead:
+                # There is another in its place, or there is to be none any more.
+                os.kill(report.pid, signal.SIGKILL)
+
+    def _fork_asked(self) -> None:
+        """The fork server does not give what it was asked for."""
+        log("host", "the fork server does not answer")
+        self._adopt(self._server.end())
+        for worker in self._workers:
+            if worker.asked:
+                self._start(worker, worker.fork)
 
     def _note_death(self, worker: ManagedWorker, code: int) -> None:
         lived = time.monotonic() - worker.started
@@ -178,20 +205,30 @@ class Supervisor:
 
     def _start_due(self) -> None:
         now = time.monotonic()
+        if not self._draining:
+            self._server.start()
+        if any(each.asked and each.due <= now for each in self._workers) or self._is_left():
+            self._fork_asked()
         for worker in self._workers:
             if worker.state is WorkerState.WAITING and worker.due <= now:
-                self._start(worker)
+                self._start(worker, partial(worker.start, server=self._server))
+        if not any(worker.asked for worker in self._workers):
+            self._server.all_reported()
         if self._state is HostState.STARTING and all(worker.starts for worker in self._workers):
             self._state = HostState.RUNNING
 
-    def _start(self, worker: ManagedWorker) -> None:
+    def _is_left(self) -> bool:
+        return not self._server.fds and any(worker.asked for worker in self._workers)
+
+    def _start(self, worker: ManagedWorker, how: Callable[[Nursery], None]) -> None:
         try:
-            worker.start(self._nursery)
+            how(self._nursery)
         except OSError as error:
             log(worker.name, f"cannot be started: {error}")
             self._plan_restart(worker, f"could not be started ({error})", killed=False)
         else:
-            log(worker.name, f"started, pid {worker.pid}")
+            if worker.pid is not None:
+                log(worker.name, f"started, pid {worker.pid}")
 
     def _look_for_changes(self) -> None:
         """Others have come or gone: know them, and let the gateway read where they are."""
@@ -249,9 +286,11 @@ class Supervisor:
         self._kill_at = time.monotonic() + self._config.drain_timeout
         for worker in self._workers:
             if worker.pid is None:
+                worker.asked = False
                 worker.enter(WorkerState.STOPPED)
             else:
                 worker.drain()
+        self._adopt(self._server.end())
 
     def _end_overdue(self) -> None:
         if not self._draining:
@@ -295,3 +334,13 @@ class Supervisor:
             *leading,
             ready=self._teller.ready,
         )
+
+
+def _dead_children() -> Iterator[tuple[int, int]]:
+    """Reaps them; each with its exit code."""
+    with suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            yield pid, os.waitstatus_to_exitcode(status)

@@ -15,6 +15,7 @@ from booksan.host.config import HostConfig, RestartHistory, WorkerSpec
 from booksan.host.logs import rotate, tell
 from booksan.host.status import WorkerState, WorkerStatus
 from booksan.supervisor.child import Nursery, become_worker
+from booksan.supervisor.forkserver import ForkServer
 
 # What a worker costs: memory and processor time, as the system tells them.
 
@@ -48,11 +49,13 @@ OUTSIDE_SIGNALS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, sign
 class ManagedWorker:
     spec: WorkerSpec
     history: RestartHistory
-    #: Monotonic time of its next start, while it waits.
+    #: Monotonic time of its next start, while it waits; once asked for, when it is forked directly.
     due: float
     #: Its slot among the heartbeats.
     slot: int = 0
     state: WorkerState = WorkerState.WAITING
+    #: The fork server was asked for it and has not answered yet.
+    asked: bool = False
     pid: int | None = None
     starts: int = 0
     #: Monotonic time of its last start.
@@ -79,13 +82,22 @@ class ManagedWorker:
         self.state = state
         self.since = time.time()
 
-    def start(self, nursery: Nursery) -> None:
-        """Fork the worker's process. Raises OSError when the system has no room for one more."""
+    def start(self, nursery: Nursery, server: ForkServer) -> None:
+        """Ask the fork server for it, or fork it. Raises OSError when there is no room."""
         self.started = time.monotonic()
-        self.starts += 1
         self.log_offset = logs.size(logs.log_path(nursery.data_dir, self.name))
         nursery.heartbeats.note_end(self.slot, hung=self.hung)
         self.figures, self.kill_at, self.hung = None, None, False
+        patience = server.ask(self.slot)
+        if patience is None:
+            self.fork(nursery)
+        else:
+            self.asked, self.due = True, self.started + patience
+
+    def fork(self, nursery: Nursery) -> None:
+        """Without a fork server. Raises OSError when the system has no room for one more."""
+        self.asked = False
+        self.started = time.monotonic()
         mask = nursery.wakeup.block()
         try:
             pid = os.fork()
@@ -93,7 +105,13 @@ class ManagedWorker:
                 become_worker(nursery, self.spec, self.slot, mask)
         finally:
             nursery.wakeup.unblock(mask)
+        self.adopt(pid)
+
+    def adopt(self, pid: int) -> None:
+        """This child is the worker."""
+        self.asked = False
         self.pid = pid
+        self.starts += 1
         self.enter(WorkerState.RUNNING)
 
     def signal(self, signum: signal.Signals) -> None:

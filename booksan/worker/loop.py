@@ -87,10 +87,6 @@ class Worker:
             or bool(self.store.clients_with_letters())
         )
 
-    def warm_up(self) -> None:
-        """Loads what the first message will need, while there is nothing else to do."""
-        assert self.handler is not None
-
     @property
     def is_busy(self) -> bool:
         """Is there work that needs no message?"""

@@ -21,17 +21,11 @@ from booksan.worker.failures import is_environment
 from booksan.worker.loop import Worker
 from booksan.worker.shard import Settings, Shard, crash_points
 from booksan_common.backoff import Backoff
-from booksan_common.files import try_lock
 
 log = logging.getLogger("booksan.worker")
 
 #: Seconds that an idle worker waits before it looks at its clock again.
 IDLE_SECONDS = 5.0
-#: Seconds between two looks whether it is an idle worker's turn to load what its first message will
-#: need. One after the other they do, so that on a small machine the gateway, and those who have
-#: work already, are not kept waiting.
-WARM_UP_LOOK = 0.02
-WARM_UP_LOCK = "warm-up.lock"
 #: Seconds that another owner of the queue gets to go before it is told of as a mistake: a broker
 #: notices the loss of a whole machine only by missing heartbeats, after two or three of 15 s.
 OWNER_SECONDS = 90.0
@@ -119,8 +113,6 @@ class WorkerProcess:
         try:
             worker.resume(suspicious=suspicious)
             news.ready()
-            if worker.settings.warm_up:
-                self._warm_up(worker)
             quiet_collector()
             while not self.stopping:
                 worker.step(IDLE_SECONDS)
@@ -130,17 +122,6 @@ class WorkerProcess:
         finally:
             self.worker = None
         worker.close()
-
-    def _warm_up(self, worker: Worker) -> None:
-        """Until it has loaded all, in its turn or because a message came."""
-        while not self.stopping and not worker.step(WARM_UP_LOOK):
-            lock = try_lock(self.root / WARM_UP_LOCK)
-            if lock is not None:
-                try:
-                    worker.warm_up()
-                finally:
-                    os.close(lock)
-                return
 
 
 def sessions_at_once(settings: Settings) -> int:
@@ -171,3 +152,13 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
     finally:
         os.close(lock)
     return 0
+
+
+def preload() -> None:
+    """What the first messages need, for those who fork workers. No query runs here."""
+    from booksan.datasets import import_own
+    from booksan.worker import handler  # noqa: F401
+
+    import_own()
+    if not queues_address(Path()).startswith("spool:"):
+        from booksan.transport import rabbitmq  # noqa: F401

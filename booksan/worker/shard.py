@@ -64,7 +64,6 @@ def crash_points(stage: str, shard: int) -> Crash:
 
 # What can be tuned about a worker, with units and reasons.
 
-WARM_UP = "BOOKSAN_WARM_UP"
 STALLED_AFTER = "BOOKSAN_STALLED_AFTER"
 
 
@@ -96,9 +95,6 @@ class Settings:
     stalled_after: float = 45.0
     #: SQLite's: FULL survives power failures, NORMAL and OFF survive only kills.
     synchronous: str = "FULL"
-    #: Whether an idle worker loads what its first message will need: right where all workers will
-    #: have work soon. In a cluster most serve data sets that nobody may be using, and stay small.
-    warm_up: bool = False
 
     @classmethod
     def from_environment(cls) -> "Settings":
@@ -108,7 +104,6 @@ class Settings:
             tick=min(cls.tick, float(os.environ.get(STALLED_AFTER, cls.tick))),
             stalled_after=float(os.environ.get(STALLED_AFTER, cls.stalled_after)),
             publish_chunk=int(os.environ.get("BOOKSAN_PUBLISH_CHUNK", cls.publish_chunk)),
-            warm_up=bool(os.environ.get(WARM_UP, "")),
         )
 
 

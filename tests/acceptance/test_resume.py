@@ -5,6 +5,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -72,7 +73,11 @@ def tree(process: "subprocess.Popen[bytes]") -> Tree:
     driver = psutil.Process(process.pid)
     wait_until(lambda: driver.children() and driver.children()[0].children())
     supervisor = driver.children()[0]
-    return Tree(driver, supervisor, supervisor.children())
+    # On Linux the first is the one that the others are forked from.
+    server = sys.platform == "linux"
+    wait_until(lambda: len(supervisor.children()) > server)
+    children = sorted(supervisor.children(), key=lambda each: each.create_time())
+    return Tree(driver, supervisor, children[server:])
 
 
 def kill(processes: list[psutil.Process]) -> None:

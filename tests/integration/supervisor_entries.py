@@ -1,6 +1,7 @@
 """Workers for the tests of the supervisor: each function is the whole life of one."""
 
 import fcntl
+import gc
 import json
 import os
 import signal
@@ -115,6 +116,8 @@ def describes_itself(data_dir: Path, stage: str, shard: int) -> int:
         "default": default,
         "blocked": [signal.Signals(s).name for s in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
         "group": os.getpgid(0),
+        "frozen": gc.get_freeze_count() > 0,
+        "parent": os.getppid(),
         "threads": os.environ.get("POLARS_MAX_THREADS"),
     }
     print("said on stdout")

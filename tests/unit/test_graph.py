@@ -20,6 +20,7 @@ from booksan.stages.check import check
 from booksan.stages.graph import Dataset, Keyed, Param, Params, Query, Route, Source, Stage
 from booksan.stages.kinds import ColumnType, FieldKind
 from booksan.stages.operator import Operator, Stateless
+from booksan.stages.rehearsal import rehearse
 from booksan_common.shapes import Kind
 from tests.unit.test_spec import make_spec
 
@@ -284,6 +285,13 @@ def raising(frame: pl.DataFrame, params: Params) -> dict[str, Keyed]:
 def test_a_mistake_in_a_declaration_is_found(change: dict[str, Any], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
         check(with_home(replace(DATASET, **change)))
+
+
+@pytest.mark.parametrize("name", sorted(datasets()))
+def test_a_data_set_of_our_own_is_declared_without_a_mistake(name: str) -> None:
+    """They are not checked at each start."""
+    check(dataset_named(name))
+    rehearse(dataset_named(name))
 
 
 @given(
