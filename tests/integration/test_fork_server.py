@@ -39,7 +39,7 @@ PATIENT = RestartPolicy(max_delay=0.05)
 
 
 def server_of(host: Host) -> psutil.Process:
-    found = fork_server(host)
+    found: psutil.Process | None = fork_server(host)
     assert found is not None
     return found
 
