@@ -177,13 +177,19 @@ class ColumnStore:
 
     def _read(self, buckets: Buckets) -> pl.DataFrame:
         found = self.db.execute(
-            f"SELECT merged, body FROM {self.name} WHERE bucket >= ? AND bucket < ? ORDER BY id",
+            f"SELECT bucket, merged, body FROM {self.name} WHERE bucket >= ? AND bucket < ? "
+            "ORDER BY id",
             buckets,
-        )
+        ).fetchall()
+        if not found:
+            return pl.DataFrame(schema=self._columns)
         # What was merged is this worker's own, and as large as the number of different rows.
-        frames = [to_frame(body, None) if merged else to_frame(body) for merged, body in found]
-        none = pl.DataFrame(schema=self._columns)
-        return self._merge(pl.concat([none, *frames], how="diagonal_relaxed")) if frames else none
+        frames = [to_frame(body, None) if merged else to_frame(body) for _, merged, body in found]
+        rows = pl.concat([pl.DataFrame(schema=self._columns), *frames], how="diagonal_relaxed")
+        # Buckets that are merged each have no key in common; loose rows may be of any.
+        filled = {bucket for bucket, *_ in found}
+        apart = len(filled) == len(found) and (LOOSE not in filled or len(filled) == 1)
+        return rows if apart and all(merged for _, merged, _ in found) else self._merge(rows)
 
     def _filled(self) -> dict[int, int]:
         """The rows of each bucket that has some."""
