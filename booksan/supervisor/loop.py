@@ -132,12 +132,10 @@ class Supervisor:
             self._kill_at = time.monotonic()
 
     def _reap(self) -> None:
-        dead = dict(_dead_children())
+        dead = {pid: code for pid, code in _dead_children() if not self._server.reaped(pid)}
         # Whoever has died after it told of itself is known by now.
         self._adopt(self._server.reports(), dead)
         for pid, code in dead.items():
-            if self._server.reaped(pid):
-                continue
             if self._company is not None and self._company.reaped(pid, code):
                 continue
             worker = next((each for each in self._workers if each.pid == pid), None)
