@@ -144,7 +144,7 @@ class Supervisor:
             # As process 1 of a container it also inherits orphans, which are nobody's worker; but
             # this may be one that was killed before it could tell of itself.
             elif any(each.asked for each in self._workers):
-                self._fork_asked()
+                self._fork_asked("the fork server lost a worker")
 
     def _adopt(self, reports: Iterable[Report], dead: Collection[int] = ()) -> None:
         for report in reports:
@@ -158,9 +158,9 @@ class Supervisor:
                 # There is another in its place, or there is to be none any more.
                 os.kill(report.pid, signal.SIGKILL)
 
-    def _fork_asked(self) -> None:
+    def _fork_asked(self, why: str) -> None:
         """The fork server does not give what it was asked for."""
-        log("host", "the fork server does not answer")
+        log("host", f"{why}; workers are forked without it")
         self._adopt(self._server.end())
         for worker in self._workers:
             if worker.asked:
@@ -203,10 +203,14 @@ class Supervisor:
 
     def _start_due(self) -> None:
         now = time.monotonic()
+        asked = [worker for worker in self._workers if worker.asked]
+        if asked and not self._server.fds:
+            self._fork_asked("the fork server has ended")
+        elif any(worker.due <= now for worker in asked):
+            self._fork_asked("the fork server does not answer")
         if not self._draining:
+            # Only now: another one knows nothing of what the last one was asked for.
             self._server.start()
-        if any(each.asked and each.due <= now for each in self._workers) or self._is_left():
-            self._fork_asked()
         for worker in self._workers:
             if worker.state is WorkerState.WAITING and worker.due <= now:
                 self._start(worker, partial(worker.start, server=self._server))
@@ -214,9 +218,6 @@ class Supervisor:
             self._server.all_reported()
         if self._state is HostState.STARTING and all(worker.starts for worker in self._workers):
             self._state = HostState.RUNNING
-
-    def _is_left(self) -> bool:
-        return not self._server.fds and any(worker.asked for worker in self._workers)
 
     def _start(self, worker: ManagedWorker, how: Callable[[Nursery], None]) -> None:
         try:

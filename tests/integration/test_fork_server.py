@@ -16,6 +16,7 @@ import pytest
 from booksan.host.config import HostConfig, RestartPolicy, WorkerSpec, write_config
 from booksan.host.handle import Host
 from booksan.host.status import HostState, workers_alive
+from booksan.supervisor.forkserver import PAUSES
 from tests.integration.test_supervisor import (
     ENV,
     THREE,
@@ -102,6 +103,24 @@ def test_a_fork_server_that_stands_still_is_killed_and_holds_up_no_worker_for_lo
     wait_until_ready(host, tmp_path)
     assert_all_gone([server])
     assert "the fork server does not answer" in supervisor_log(tmp_path)
+
+
+def test_another_fork_server_is_not_waited_for_in_place_of_the_one_that_was_asked(
+    start: Starter, tmp_path: Path
+) -> None:
+    # Without a delay it is asked for as soon as its end is reported.
+    host = start("steady", restart=RestartPolicy(first_delay=0.0))
+    workers = wait_until_ready(host, tmp_path)
+    server = server_of(host)
+    until(lambda: time.time() > server.create_time() + PAUSES[0] + 0.5, "the time for another one")
+    server.suspend()
+    workers["stage.1"].kill()
+    until(lambda: status(host).workers[1].pid is None, "the worker's end")
+    server.kill()
+    wait_for_restarts(host, 1)
+    wait_until_ready(host, tmp_path)
+    assert "the fork server has ended" in supervisor_log(tmp_path)
+    until(lambda: fork_server(host) not in (None, server), "another fork server")
 
 
 def test_without_a_fork_server_the_supervisor_forks_by_itself(tmp_path: Path) -> None:
