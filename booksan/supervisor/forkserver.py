@@ -69,8 +69,9 @@ class ForkServer:
 
     @property
     def due(self) -> float | None:
-        """When to start it; monotonic."""
-        return self._next if self._socket is None and sys.platform == "linux" else None
+        """When to start it; monotonic. Not before the last one is gone."""
+        there = self._socket is not None or self._pid is not None
+        return self._next if not there and sys.platform == "linux" else None
 
     def start(self) -> None:
         """Nothing waits for it. Where it cannot be, `ask` says so."""
@@ -121,8 +122,9 @@ class ForkServer:
                 words = self._socket.recv(_REPORT_BYTES)
             except BlockingIOError:
                 break
-            except OSError:
-                words = b""
+            except ConnectionResetError:
+                # It has ended with a request unread; what was told before is still to be had.
+                continue
             if not words:
                 self._forget()
                 break

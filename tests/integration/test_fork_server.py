@@ -4,11 +4,13 @@ import json
 import os
 import random
 import signal
+import socket
 import sys
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
@@ -16,7 +18,8 @@ import pytest
 from booksan.host.config import HostConfig, RestartPolicy, WorkerSpec, write_config
 from booksan.host.handle import Host
 from booksan.host.status import HostState, workers_alive
-from booksan.supervisor.forkserver import PAUSES
+from booksan.supervisor.child import Nursery
+from booksan.supervisor.forkserver import PAUSES, ForkServer
 from tests.integration.test_supervisor import (
     ENV,
     THREE,
@@ -121,6 +124,21 @@ def test_another_fork_server_is_not_waited_for_in_place_of_the_one_that_was_aske
     wait_until_ready(host, tmp_path)
     assert "the fork server has ended" in supervisor_log(tmp_path)
     until(lambda: fork_server(host) not in (None, server), "another fork server")
+
+
+def test_a_worker_that_was_told_of_is_known_whatever_else_was_asked_for() -> None:
+    """Otherwise it would be at work beside another one in its place."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    # Without a process: it is the socket alone that counts.
+    server = ForkServer(cast(Nursery, None), HostConfig(THREE))
+    server._socket = ours
+    assert server.ask(0) is not None
+    theirs.send(b"1 4711")
+    theirs.close()
+    assert server.reports() == [(1, 4711)]
+    assert server.fds == []
+    server.all_reported()
 
 
 def test_without_a_fork_server_the_supervisor_forks_by_itself(tmp_path: Path) -> None:
