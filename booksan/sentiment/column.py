@@ -133,8 +133,9 @@ class Column:
     def _signs_in(self, texts: list[str]) -> Iterator[str]:
         joined = " ".join(texts) + " "
         codes = _ascii(joined)
-        first, last = _chunks(codes[: len(joined)])
-        numbers = self._plain(codes, first, last)
+        lower = codes | np.uint8(32)
+        first, last, odds = _chunks(codes, lower, len(joined))
+        numbers = self._plain(codes, lower, first, last, odds)
         odd = np.flatnonzero(numbers == ASK)
         places = zip(first[odd].tolist(), last[odd].tolist(), strict=True)
         numbers[odd], signs = self._look_up(joined[begin:end] for begin, end in places)
@@ -163,7 +164,9 @@ class Column:
             numbers.append(number)
         return numbers, signs
 
-    def _plain(self, codes: Vector, first: Vector, last: Vector) -> Vector:
+    def _plain(
+        self, codes: Vector, lower: Vector, first: Vector, last: Vector, odds: Vector
+    ) -> Vector:
         """The numbers of plain chunks, and ASK for all others."""
         length = last - first
         short = np.flatnonzero(length < 3)
@@ -171,11 +174,9 @@ class Column:
         numbers = np.full(len(first), ASK, np.int32)
         numbers[short] = self._shorts.take(codes.take(at) * np.intp(WIDE + 1) + codes.take(at + 1))
         ends = codes.take(last - 1)
-        length -= self._marks.take(ends)
-        lower = codes | np.uint8(32)
-        odd_before = _sums(_are_odd(codes, lower))
-        all_plain = odd_before.take(first) == odd_before.take(first + length)
-        words = np.flatnonzero(all_plain & (length > 2) & (length <= LONGEST))
+        marked = self._marks.take(ends)
+        length -= marked
+        words = np.flatnonzero((odds == marked) & (length > 2) & (length <= LONGEST))
         found = self._word_numbers(lower, first.take(words), length.take(words))
         numbers[words] = np.where(found < 0, ASK, found + self._ends.take(ends.take(words)))
         return numbers
@@ -298,12 +299,12 @@ def _ascii(text: str) -> Vector:
     return codes
 
 
-def _chunks(codes: Vector) -> tuple[Vector, Vector]:
-    """Where each chunk begins, and where it ends."""
-    spaces = np.flatnonzero(codes <= ord(" "))
-    are_spaces = _ARE_SPACES.take(codes.take(spaces))
-    if not are_spaces.all():
-        spaces = spaces[are_spaces]
-    first = np.concatenate(([0], spaces[:-1] + 1))
-    full = first < spaces
-    return first[full], spaces[full]
+def _chunks(codes: Vector, lower: Vector, size: int) -> tuple[Vector, Vector, Vector]:
+    """Where each chunk of so many characters begins and ends, and how many are odd in it."""
+    odd = np.flatnonzero(_are_odd(codes, lower)[:size])
+    spaces = np.flatnonzero(_ARE_SPACES.take(codes.take(odd)))
+    last = odd.take(spaces)
+    first = np.concatenate(([0], last[:-1] + 1))
+    odds = np.diff(spaces, prepend=-1) - 1
+    full = np.flatnonzero(first < last)
+    return first.take(full), last.take(full), odds.take(full)

@@ -64,6 +64,8 @@ EXAMPLES = [
     "page 8) and (1998) and 8 ) and 8-)",
     "chapter: 3 and note: s and fox D end",
     "to_O to _O to _ O o. O o . O a.o. O >. > > . >",
+    "very to _O good",
+    "very so .O good",
     ": END-OF-SENTENCE ) :END-OF-SENTENCE) :\n\n) :\n\nD :\n) x\n\n D",
     ": -\n\n. and :-. and :- .",
     "Mr. good U.S. good etc. good cop. good X|. good Mr.) good",

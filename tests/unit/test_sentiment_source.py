@@ -78,7 +78,7 @@ def test_a_missing_textblob_is_a_clear_error(monkeypatch: pytest.MonkeyPatch) ->
         lexicon.textblob_directory()
 
 
-@pytest.mark.parametrize("odd", ["", "!", ",", "s", "...", "'", "(", "ab.", "etc."])
+@pytest.mark.parametrize("odd", ["", "!", ",", "s", "...", "'", "(", "ab.", "etc.", "etc", "hmm"])
 def test_a_changed_lexicon_is_followed(copied: Path, odd: str) -> None:
     path = copied / lexicon.LEXICON
     xml = path.read_text("utf-8")
@@ -101,7 +101,7 @@ def test_a_changed_lexicon_is_followed(copied: Path, odd: str) -> None:
     )
     texts = [
         "not a book's, no good book!... x",
-        "no ab. book, no etc. book",
+        "no ab. book, no etc. book, no Hmm. book, no hmm. book",
         "(book",
         *tangles(5, 500),
     ]
