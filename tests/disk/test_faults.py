@@ -40,7 +40,7 @@ def test_calls_that_fail_change_no_answer(
     found = Counts()
     with mounted(tmp_path / "disk") as disk:
         failing = Failing(disk, sample_of(dataset, 3, rows=30))
-        for number, fault in enumerate(failing.faults(1, 8)):
+        for number, fault in enumerate(failing.faults(1, 5)):
             failing.meet(found, number, 1, fault)
     record_property(f"failing calls under {dataset}", found.cuts)
     well(found)

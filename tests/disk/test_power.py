@@ -69,7 +69,7 @@ def test_a_run_goes_on_after_a_power_cut_with_the_same_answers(
     tmp_path: Path, dataset: str, record_property: Note
 ) -> None:
     sample = sample_of(dataset, 3, rows=ROWS, dirty=True)
-    found = cut_world(recorded(tmp_path, sample, 1), sample, 1, 5)
+    found = cut_world(recorded(tmp_path, sample, 1), sample, 1, 4)
     record_property(f"power cuts under {dataset}", found.cuts)
     well(found)
 
