@@ -250,11 +250,11 @@ def doctor(
     ] = "single",
     data_dir: Annotated[
         Path | None,
-        option("DIR", "The disk to look at.", default="the user's state directory"),
+        option("DIR", "The disk and the data to look at.", default="the user's state directory"),
     ] = None,
     as_json: client.Json = False,
 ) -> None:
-    """Checks this machine: versions, queues, disk, clock, limits, ports."""
+    """Checks this machine: versions, queues, disk, clock, limits, ports, damaged files."""
     from booksan.doctor import doctor_command
 
     raise typer.Exit(doctor_command(config, data_dir, as_json=as_json))

@@ -10,7 +10,7 @@ import sqlite3
 import ssl
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from importlib import metadata
@@ -27,12 +27,19 @@ from booksan.cluster.credentials import queues_address, spool_directory
 from booksan.cluster.paths import hosts_directory, why_taken
 from booksan.cluster.registry import Health, ask_health, read_members
 from booksan.errors import EXIT_NOT_WELL, BooksanError
+from booksan.gateway.config import GATEWAY_FILE, read_gateway_config
+from booksan.host.config import HOST_FILE, read_config
+from booksan.membership.socket import ELECTION_FILE, read_memory
+from booksan.messages import decode
 from booksan.shards import queue_name
 from booksan.spec import HOME
+from booksan.state.database import check_database
 from booksan.tickets import SECRET_FILE, load_keys
 from booksan.topology.model import Address, HostPlan, Member, all_hosts
 from booksan.topology.parse import load_topology
 from booksan.transport import masked, open_transport
+from booksan.transport.spool_consumer import MESSAGE_NAME
+from booksan.worker.failures import letter_id
 from booksan_client.wire import AUTHORITY, Broken
 from booksan_common.commands import print_json
 from booksan_common.files import state_home
@@ -305,6 +312,76 @@ def check_secrets(members: Mapping[str, Member]) -> Iterator[Finding]:
         yield ok("secrets", f"{len(keys)} hosts on this machine know each other's")
 
 
+# What hosts and runs keep: databases, messages, letters, and the files that they start with.
+
+#: Damages named one by one; one disk that fails has thousands.
+MOST_NAMED = 10
+RESTORE = "see docs/service.md, Damaged files; look at the disk before it is used again"
+
+
+def check_data(directory: Path) -> Iterator[Finding]:
+    """A data directory, or a spool: every file that can tell whether it is whole."""
+    checked = 0
+    damaged = []
+    for path, check in _files(directory):
+        checked += 1
+        # Messages and databases come and go while a host works.
+        if (why := _damage(path, check)) and path.exists():
+            damaged.append(fail("data", f"{path} is damaged: {why}", RESTORE))
+    yield from damaged[:MOST_NAMED]
+    if len(damaged) > MOST_NAMED:
+        yield fail("data", f"{len(damaged):,} files in {directory} are damaged", RESTORE)
+    if checked and not damaged:
+        yield ok("data", f"{checked:,} files in {directory} are whole")
+
+
+def _files(directory: Path) -> Iterator[tuple[Path, Callable[[Path], object]]]:
+    for name, check in _STARTS_WITH.items():
+        if (directory / name).exists():
+            yield directory / name, check
+    for pattern, check in _KEPT.items():
+        for path in sorted(directory.glob(pattern)):
+            yield path, check
+
+
+def _damage(path: Path, check: Callable[[Path], object]) -> str:
+    """Why the file is not whole; nothing if it is."""
+    try:
+        check(path)
+    except (BooksanError, OSError, ValueError, sqlite3.DatabaseError) as error:
+        return str(error)
+    return ""
+
+
+def _check_message(path: Path) -> None:
+    if MESSAGE_NAME.fullmatch(path.name):
+        decode(path.read_bytes())
+
+
+def _check_letter(path: Path) -> None:
+    if letter_id(path.read_bytes()) != path.stem:
+        raise ValueError("it does not fit its name, which is its digest")
+
+
+def _check_secret(path: Path) -> None:
+    if not path.read_bytes():
+        raise ValueError("it is empty")
+
+
+_STARTS_WITH: dict[str, Callable[[Path], object]] = {
+    HOST_FILE: lambda path: read_config(path.parent),
+    GATEWAY_FILE: lambda path: read_gateway_config(path.parent),
+    ELECTION_FILE: read_memory,
+    SECRET_FILE: _check_secret,
+}
+_KEPT: dict[str, Callable[[Path], object]] = {
+    "shards/*.db": check_database,
+    "clients/*/*.db": check_database,
+    "queues/*/messages/*": _check_message,
+    "letters/*/*.msg": _check_letter,
+}
+
+
 # `booksan doctor`: all checks, on a terminal or as JSON.
 
 _COLOURS = {Level.OK: "green", Level.WARN: "yellow", Level.FAIL: "red"}
@@ -339,6 +416,9 @@ def examine(config: str, data_dir: Path | None) -> Iterator[Finding]:
         yield fail("topology", str(error), "mend the file, or name another with --config")
         return
     yield from check_hosts(all_hosts(topology, members).values())
+    kept = {one.data_dir for one in members.values()} | {data_dir, spool_directory(address)}
+    for directory in sorted(each.absolute() for each in kept if each is not None):
+        yield from check_data(directory)
     yield from check_secrets(members)
 
 

@@ -17,7 +17,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 #: Kinds of tests that start processes of their own, and take minutes together.
-SLOW = {"acceptance", "integration"}
+SLOW = {"acceptance", "disk", "integration"}
 #: Those of them that a change is most likely to break: runs, some under kills, and small clusters.
 QUICK = {
     "test_chaos.py",

@@ -18,7 +18,7 @@ from booksan.cluster.processes import ProcessId, is_alive, supervisor_of
 from booksan.errors import UsageError
 from booksan.host.status import GENERATION_TIMEOUT, workers_alive
 from booksan.topology.model import Address, Topology
-from booksan_common.files import state_home, try_lock, write_atomically
+from booksan_common.files import make_directory, state_home, try_lock, write_atomically
 
 # Where hosts and clusters are kept, and files for their owner's eyes only.
 
@@ -36,7 +36,7 @@ def clusters_directory() -> Path:
 
 def make_private(directory: Path) -> None:
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory, 0o700)
     except OSError as error:
         raise UsageError(
             f"{directory} cannot be made: {error.strerror}; name another one with --data-dir"

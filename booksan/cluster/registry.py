@@ -38,7 +38,7 @@ from booksan.topology.model import (
 )
 from booksan_client.wire import AUTHORITY, Broken, Request, Wire
 from booksan_common.errors import BooksanError
-from booksan_common.files import write_atomically
+from booksan_common.files import make_directory, write_atomically
 
 #: In what the hosts of a topology share.
 MEMBERS = "members"
@@ -57,7 +57,7 @@ def running_members(shared: Path) -> dict[str, Member]:
 
 
 def write_member(shared: Path, member: Member) -> None:
-    (shared / MEMBERS).mkdir(mode=0o700, exist_ok=True)
+    make_directory(shared / MEMBERS, 0o700)
     found = asdict(member) | {"data_dir": str(member.data_dir)}
     text = json.dumps(found, indent=2) + "\n"
     write_atomically(_path(shared, member.name), text.encode())

@@ -14,6 +14,7 @@ from booksan.host.config import Limits
 from booksan.host.status import write_json
 from booksan.spec import HOME
 from booksan_common.decoding import read_json
+from booksan_common.files import NO_ROOM, make_directory
 
 GATEWAY_FILE = "gateway.json"
 ADDRESS_FILE = "gateway-address.json"
@@ -79,9 +80,11 @@ def parse_address(listen: str) -> Address:
 def write_gateway_config(data_dir: Path, config: GatewayConfig) -> None:
     path = data_dir / GATEWAY_FILE
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        make_directory(data_dir)
         write_json(path, config)
     except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
         raise BooksanError(f"{path} cannot be written: {error.strerror}") from None
 
 

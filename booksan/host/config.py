@@ -13,6 +13,7 @@ from booksan.host.status import write_json
 from booksan.shards import ShardId
 from booksan_common.backoff import Backoff
 from booksan_common.decoding import read_json
+from booksan_common.files import NO_ROOM, make_directory
 
 _Number = Annotated[float, Meta(ge=0, lt=1e15, description="a number from 0 on")]
 _Whole = Annotated[int, Meta(ge=0, lt=10**15, description="a whole number from 0 on")]
@@ -160,9 +161,11 @@ class HostConfig(Struct, frozen=True):
 def write_config(data_dir: Path, config: HostConfig) -> None:
     """Write host.json, for a supervisor that starts later."""
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        make_directory(data_dir)
         write_json(data_dir / HOST_FILE, config)
     except OSError as error:
+        if error.errno in NO_ROOM:
+            raise
         raise BooksanError(f"{data_dir / HOST_FILE} cannot be written: {error.strerror}.") from None
 
 

@@ -46,7 +46,7 @@ class Memory:
     def __init__(self, data_dir: Path) -> None:
         """Begin a new life: read what was, and count one up, durably."""
         self._path = data_dir / ELECTION_FILE
-        term, boot = _read(self._path)
+        term, boot = read_memory(self._path)
         # By the clock, so that a host whose disk was lost still begins a later life.
         self.boot = max(boot + 1, time.time_ns() // 1_000_000)
         self.term = term
@@ -59,7 +59,7 @@ class Memory:
         self.term = term
 
 
-def _read(path: Path) -> Remembered:
+def read_memory(path: Path) -> Remembered:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         numbers = [found[key] for key in ("counter", "host", "boot")]

@@ -13,6 +13,7 @@ from booksan.spec import Spec, spec_from_json
 from booksan.state import outbox
 from booksan.state.database import has_table, open_database, transaction
 from booksan.transport.base import Outgoing
+from booksan_common.files import make_directory
 
 # End by counting: what a message means for its stream. Pure code, no database.
 
@@ -156,7 +157,8 @@ class ClientStore:
     @classmethod
     def begin(cls, path: Path, spec: Spec, *, synchronous: str) -> "ClientStore":
         """An empty database, to be filled by `create` inside a transaction."""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        # Its own name SQLite makes last, with the first commit.
+        make_directory(path.parent, within=path.parents[2])
         return cls(path, open_database(path, synchronous=synchronous), spec, made=False)
 
     def create(

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -33,6 +33,14 @@ def open_reader(path: Path) -> sqlite3.Connection:
 def has_table(db: sqlite3.Connection, name: str) -> bool:
     """Or a view."""
     return db.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+
+
+def check_database(path: Path) -> None:
+    """Raises sqlite3.DatabaseError if SQLite finds that it is not whole."""
+    with closing(open_reader(path)) as db:
+        (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise sqlite3.DatabaseError(found)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from booksan.shards import ShardId
 from booksan.state import outbox
 from booksan.state.database import open_database, transaction
 from booksan.transport.base import Outgoing
-from booksan_common.files import try_lock
+from booksan_common.files import make_directory, try_lock
 
 SCHEMA = (
     """CREATE TABLE IF NOT EXISTS tombstones (
@@ -63,11 +63,20 @@ def lock_shard(root: Path, stage: str, shard: int) -> int:
 
 class ShardStore:
     def __init__(self, root: Path, stage: str, shard: int, *, synchronous: str = "FULL") -> None:
-        directory = root / "shards"
-        directory.mkdir(parents=True, exist_ok=True)
-        self.db: sqlite3.Connection = open_database(
-            directory / f"{ShardId(stage, shard).file_name}.db", synchronous=synchronous
-        )
+        path = root / "shards" / f"{ShardId(stage, shard).file_name}.db"
+        make_directory(path.parent, within=root)
+        try:
+            self.db: sqlite3.Connection = open_database(path, synchronous=synchronous)
+            self._load()
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise StateError(
+                f"{path} is damaged ({error}). It says which clients are gone: restore it, or "
+                "delete it while no client's run is unfinished on this host"
+            ) from error
+
+    def _load(self) -> None:
         with transaction(self.db):
             for statement in SCHEMA:
                 self.db.execute(statement)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from booksan.errors import NoSpace, QueueBusy, TransportError
 from booksan.transport.base import Consumer, Delivery
-from booksan_common.files import NO_ROOM, sync_directory, try_lock
+from booksan_common.files import NO_ROOM, make_directory, sync_directory, try_lock
 
 # The spool on disk: its layout, its names, and what both ends of a queue do with files.
 #
@@ -140,10 +140,10 @@ class Disk:
 
     def make_directory(self, path: Path) -> None:
         """Makes the directory and what is missing above it."""
-        missing = [part for part in (path, *path.parents) if not part.exists()]
-        for part in reversed(missing):
-            part.mkdir(exist_ok=True)
-            self.sync_directory(part.parent)
+        if self._sync:
+            make_directory(path)
+        else:
+            path.mkdir(parents=True, exist_ok=True)
 
 
 # The reading end of a spool queue.

@@ -15,7 +15,7 @@ from booksan.spec import HOME, Spec
 from booksan.transport.base import Outgoing
 from booksan.worker.session import Publisher
 from booksan.worker.shard import Shard
-from booksan_common.files import write_atomically
+from booksan_common.files import make_directory, write_atomically
 
 # Telling trouble with the machine from trouble with a message.
 
@@ -55,7 +55,7 @@ def keep_letter(
 ) -> Path:
     """Both files are durable before the message may be acknowledged; doing it twice is harmless."""
     path = letter_path(root, stage, shard, letter_id(body))
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent, within=root)
     write_atomically(path, body)
     about = {"stage": stage, "shard": shard, "error": error, "time": int(time.time())}
     about |= {"traceback": traceback} | _contents(body)

@@ -146,7 +146,7 @@ def run(data_dir: Path, stage: str, shard: int) -> int:
         return 1
     try:
         life.run()
-    except UsageError as error:
+    except (UsageError, StateError) as error:
         log.error("cannot start: %s", error)
         return EXIT_CANNOT_START
     finally:

@@ -18,7 +18,6 @@ from booksan.state.client import ENDED, FINISHING, TAKING, ClientStore, Conflict
 from booksan.state.database import transaction
 from booksan.transport.base import Outgoing
 from booksan.worker.shard import Shard
-from booksan_common.files import sync_directory
 
 log = logging.getLogger("booksan.worker")
 
@@ -155,8 +154,6 @@ class Session:
             self.store.create(self.place.stage, self.place.shard, streams, self.now())
             self.operator.create()
             self._tell(news.BEGINS)
-        sync_directory(self.store.path.parent)
-        sync_directory(self.store.path.parent.parent)
 
     def _new(self, messages: Sequence[Message]) -> list[Message]:
         """Without repeats, so that nothing is prepared in vain."""

@@ -12,7 +12,16 @@ from typing import Any, BinaryIO, Protocol, Self
 from booksan_client.api import ClientApi
 from booksan_client.wire import Sink
 from booksan_common.errors import RunFailed, UsageError
-from booksan_common.files import check_directory, replacing, sweep, take_lock
+from booksan_common.files import (
+    append_line,
+    check_directory,
+    json_lines,
+    make_directory,
+    replacing,
+    sweep,
+    sync_directory,
+    take_lock,
+)
 from booksan_common.shapes import Answer, Status
 
 # The directory for answers: one command writes there at a time, and only one run's answers stay.
@@ -43,7 +52,7 @@ class OutDirectory:
     def open(cls, path: Path) -> Self:
         check_directory(path, UsageError)
         while True:
-            path.mkdir(parents=True, exist_ok=True)
+            make_directory(path)
             try:
                 lock = take_lock(path / MANIFEST, 0o666)
             except BlockingIOError:
@@ -94,6 +103,8 @@ class OutDirectory:
         """Removes everything that booksan wrote here."""
         for name in list(self._written):
             self.remove(name)
+        # Before it is forgotten whose they are: a power cut may bring them back.
+        sync_directory(self.path)
         assert self._lock is not None
         os.ftruncate(self._lock, 0)
         self._owner, self._written = {}, {}
@@ -125,34 +136,36 @@ class OutDirectory:
 
     def _append(self, line: dict[str, Any]) -> None:
         assert self._lock is not None
-        os.lseek(self._lock, 0, os.SEEK_END)
-        os.write(self._lock, json.dumps(line, sort_keys=True).encode() + b"\n")
-        os.fdatasync(self._lock)
+        append_line(self._lock, json.dumps(line, sort_keys=True))
 
     def _load(self) -> None:
-        """What earlier commands wrote; a line that a crash tore was never acted on."""
+        """What earlier commands wrote."""
         assert self._lock is not None
         if os.fstat(self._lock).st_uid not in (os.geteuid(), 0):
             raise UsageError(
                 f"{self.path / MANIFEST} belongs to another user; name another directory with --out"
             )
         with os.fdopen(os.dup(self._lock), "rb") as file:
-            lines = file.read().splitlines(keepends=True)
-        whole = [line for line in lines if line.endswith(b"\n")]
-        os.ftruncate(self._lock, sum(map(len, whole)))
+            data = file.read()
+        lines, size = json_lines(data)
+        if b"\n" in data and not lines:
+            raise self._unreadable("it does not begin with JSON")
+        os.ftruncate(self._lock, size)
         try:
-            for line in map(json.loads, whole):
+            for line in lines:
                 if "file" in line:
                     name = _own_name(line["file"])
                     self._written.setdefault(name, set()).add(str(line["digest"]))
                 else:
                     self._owner = line
         except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(
-                f"{self.path / MANIFEST} is not readable ({error}); name another directory with "
-                "--out"
-            ) from error
+            raise self._unreadable(error) from error
         sweep(self.path)
+
+    def _unreadable(self, why: object) -> UsageError:
+        return UsageError(
+            f"{self.path / MANIFEST} is not readable ({why}); name another directory with --out"
+        )
 
 
 class Pieces:

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple, Self
 
 from booksan_common.errors import FileChanged, UsageError
 from booksan_common.files import (
+    append_line,
     check_private,
+    json_lines,
     make_private,
     new_secret,
     state_home,
@@ -85,10 +87,11 @@ class Journal:
         #: The file may be another one than at first: what was sent must be compared again.
         self.doubtful = False
         begun = path.exists() and self._load(file)
-        self._file = path.open("ab")
+        self._file = path.open("ab", buffering=0)
         if not begun:
             self._append({"file": file, "cut": self.cut})
-            sync_directory(path.parent)
+        # Also if somebody else began it: a kill may have come before this.
+        sync_directory(path.parent)
 
     def close(self) -> None:
         self._file.close()
@@ -99,13 +102,13 @@ class Journal:
             if self.entries[number] != entry:
                 raise FileChanged(self._name, f" (batch {number} is not what it was)")
             return
-        self.entries.append(entry)
         self._append({"batch": number, "start": entry.start, "end": entry.end, "d": entry.digest})
+        self.entries.append(entry)
 
     def take(self, number: int) -> None:
         """Notes that the batch was taken by the other side."""
         self.taken.add(number)
-        self._write({"taken": number})
+        self._append({"taken": number}, lasting=False)
 
     def first_missing(self) -> int:
         """The first batch that is not known to be taken."""
@@ -116,21 +119,16 @@ class Journal:
         batches = self.first_missing()
         return (self.entries[batches - 1].end if batches else 0), batches
 
-    def _append(self, line: dict[str, Any]) -> None:
-        self._write(line)
-        os.fdatasync(self._file.fileno())
-
-    def _write(self, line: dict[str, Any]) -> None:
-        self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
-        self._file.flush()
+    def _append(self, line: dict[str, Any], *, lasting: bool = True) -> None:
+        text = json.dumps(line, separators=(",", ":"))
+        append_line(self._file.fileno(), text, lasting=lasting)
 
     def _load(self, file: dict[str, Any]) -> bool:
-        """Reads what an earlier process wrote; a last line that is torn was never acted on."""
+        """Reads what an earlier process wrote."""
         data = self.path.read_bytes()
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):
-            os.truncate(self.path, len(whole))
-        lines = [json.loads(line) for line in whole.splitlines()]
+        lines, size = json_lines(data)
+        if size < len(data):
+            os.truncate(self.path, size)
         if not lines:
             return False
         if surely_other(lines[0]["file"], file):

@@ -2,14 +2,15 @@
 
 import errno
 import fcntl
+import json
 import os
 import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from booksan_common.errors import NoSpace, UsageError
 
@@ -23,6 +24,23 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def make_directory(path: Path, mode: int = 0o777, *, within: Path | None = None) -> None:
+    """Makes the directory and what is missing above it, with names that last.
+
+    `within`: up to there also those that another process has made, and may not have synced yet.
+    """
+    chain = (path, *path.parents)
+    if within is None:
+        made = [part for part in chain if not part.exists()]
+    else:
+        made = list(chain[: chain.index(within)])
+    path.mkdir(mode, parents=True, exist_ok=True)
+    for part in made:
+        # Who may put names into a directory, but not read it, cannot sync it.
+        with suppress(PermissionError):
+            sync_directory(part.parent)
 
 
 #: Names of files that are being written; nobody can guess one beforehand.
@@ -74,6 +92,37 @@ def write_atomically(
             write(file)
         else:
             file.write(write)
+
+
+def append_line(descriptor: int, line: str, *, lasting: bool = True) -> None:
+    """One more line at the end of a file of this process: the whole of it, or nothing."""
+    size = os.lseek(descriptor, 0, os.SEEK_END)
+    rest = memoryview(f"{line}\n".encode())
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        if lasting:
+            os.fdatasync(descriptor)
+    except BaseException:
+        # Also if only the sync failed: the next one would not write what this one has lost.
+        os.ftruncate(descriptor, size)
+        raise
+
+
+def json_lines(data: bytes) -> tuple[list[Any], int]:
+    """What was appended line by line, and how many bytes of it are whole.
+
+    A crash tears the last lines: they end early, or a power cut left zeros in them. What is torn
+    was not synced, so nobody has acted on it.
+    """
+    found, size = [], 0
+    for line in data.splitlines(keepends=True):
+        try:
+            found.append(json.loads(line if line.endswith(b"\n") else b""))
+        except ValueError:
+            break
+        size += len(line)
+    return found, size
 
 
 #: What a full disk says, and a user's share of it that is used up.
@@ -129,7 +178,7 @@ def check_directory(path: Path, refuse: Callable[[str], Exception]) -> None:
 
 def make_private(path: Path, refuse: Callable[[str], Exception]) -> None:
     """A directory in which only this user can put files; an existing one is made so, or refused."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_directory(path, 0o700)
     check_private(path, refuse)
 
 

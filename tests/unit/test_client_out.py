@@ -112,10 +112,11 @@ def test_a_list_that_names_files_elsewhere_is_not_believed(tmp_path: Path, name:
     assert (tmp_path / "precious").exists()
 
 
-def test_a_torn_line_is_forgotten(tmp_path: Path) -> None:
+@pytest.mark.parametrize("torn", [b'{"file":"q2', bytes(8), bytes(8) + b'q2"}\n'])
+def test_a_torn_line_is_forgotten(tmp_path: Path, torn: bytes) -> None:
     filled(tmp_path, "one", "csv", "q1.csv")
     whole = (tmp_path / MANIFEST).read_bytes()
-    (tmp_path / MANIFEST).write_bytes(whole + b'{"file":"q2')
+    (tmp_path / MANIFEST).write_bytes(whole + torn)
     with closing(OutDirectory.open(tmp_path)) as out:
         out.check(["q1"])
     assert (tmp_path / MANIFEST).read_bytes() == whole

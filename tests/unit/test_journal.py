@@ -118,6 +118,16 @@ def test_a_journal_torn_at_any_byte_goes_on_from_its_last_whole_line(tmp_path: P
         assert path.read_bytes() == b"".join(lines[: max(whole, 1)])
 
 
+def test_a_journal_in_which_a_power_cut_left_zeros_goes_on_before_them(tmp_path: Path) -> None:
+    """The end of a file can reach the disk before what comes before it."""
+    path = tmp_path / "j"
+    written(path, 3)
+    whole = path.read_bytes()
+    path.write_bytes(whole + bytes(20) + b'"taken":1}\n{"taken":2}\n')
+    assert loaded(path) == ([entry(n) for n in range(3)], set(), CUT)
+    assert path.read_bytes() == whole
+
+
 def test_a_torn_journal_can_be_written_on_and_read_again(tmp_path: Path) -> None:
     path = tmp_path / "j"
     written(path, 2)
