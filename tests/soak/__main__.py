@@ -5,17 +5,17 @@ Ctrl-C ends it after the round in hand is given up; the next start goes on behin
 
 import argparse
 import logging
-import os
 import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
-from tests.soak.cluster_part import Leaks, Processes
+from tests.soak.cluster_part import Processes
 from tests.soak.figures import PAGE, PARTS, write_figures, write_page
 from tests.soak.journal import Journal
+from tests.soak.leaks import Leaks
 from tests.soak.parts import BrokenOnPurpose, Part, Simulation
 
 ALL: Sequence[type[Part]] = (Simulation, BrokenOnPurpose, Processes, Leaks)
@@ -54,7 +54,7 @@ def _run(chosen: Sequence[type[Part]], journal: Journal, seconds: float) -> bool
     deadline = time.monotonic() + seconds
     good = True
     with ExitStack() as stack:
-        root = Path(mkdtemp(prefix="booksan-soak-", dir=os.environ.get("TMPDIR")))
+        root = Path(stack.enter_context(TemporaryDirectory(prefix="booksan-soak-")))
         parts = [one for one in (part(root, stack) for part in chosen) if _can_run(one)]
         spent = {part.name: 0.0 for part in parts}
         try:

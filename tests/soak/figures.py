@@ -136,8 +136,8 @@ def _part(part: Figures) -> list[str]:
         rows = [[kind, f"{count:,}"] for kind, count in sorted(part.faults.items())]
         blocks.append(_table(("fault", "times"), rows))
     if part.returns:
-        columns = ("seconds to come back", "times", "median", "99 %", "worst")
-        blocks.append(_table(columns, [_returns(*one) for one in sorted(part.returns.items())]))
+        titles = ("seconds to come back", "times", "median", "99 %", "worst")
+        blocks.append(_table(titles, [_returns(*one) for one in sorted(part.returns.items())]))
     if part.broken:
         columns = ("broken on purpose", "found after runs", "faults that are enough")
         blocks.append(_table(columns, map(_broken, part.broken)))

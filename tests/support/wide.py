@@ -3,7 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -108,9 +108,11 @@ class Wide:
 
     def end(self) -> None:
         for _ in range(2):
-            for process in self.place.processes():
-                process.kill()
-            psutil.wait_procs(self.place.processes(), timeout=PATIENCE)
+            found = self.place.processes()
+            for one in found:
+                with suppress(psutil.NoSuchProcess):
+                    one.kill()
+            psutil.wait_procs(found, timeout=PATIENCE)
         for process in self.processes.values():
             process.wait(PATIENCE)
 
