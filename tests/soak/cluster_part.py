@@ -122,7 +122,13 @@ class Fire(threading.Thread):
 
 
 def files_of(out: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(out.iterdir())}
+    """All answers and rejected rows; a hidden file tells whose they are."""
+    return {path.name: path.read_bytes() for path in out.glob("[!.]*")}
+
+
+def differing(found: Mapping[str, bytes], expected: Mapping[str, bytes]) -> list[str]:
+    names = sorted(found.keys() | expected.keys())
+    return [name for name in names if found.get(name) != expected.get(name)]
 
 
 class OnCluster(Part):
@@ -183,14 +189,14 @@ class Processes(OnCluster):
                 path.unlink()
         found, lit = self._burn(clients, number)
         findings = [
-            f"round {number}: {client.inputs.dataset}: other files than in peace"
+            f"round {number}: {client.inputs.dataset}: {name} is not as in peace"
             for client, files in zip(clients, expected, strict=True)
-            if files_of(client.place.out) != files
+            for name in differing(files_of(client.place.out), files)
         ]
         findings += [f"round {number}: not back: {one['name']}" for one in found["not_back"]]
         assert_calm(self.cluster)
         self.cluster.assert_nothing_is_left()
-        wrong = len(findings)
+        wrong = min(len(clients), len(findings))
         return {
             "runs": len(clients),
             "faults": dict(_strikes(found) + lit),

@@ -27,6 +27,10 @@ TOPOLOGY = """
 name = "wide"
 datasets = ["books"]
 
+[queues]
+kind = "rabbitmq"
+url = "amqp://10.77.0.4:5801/"
+
 [hosts.alpha]
 id = 1
 address = "10.77.0.1:7401"
