@@ -14,7 +14,7 @@ from booksan.broker import Broker
 from tests.support.broker import broker
 from tests.support.command import PATIENCE, wait_until
 from tests.support.inputs import Inputs
-from tests.support.wide import BROKER, NAMES, Wide, wide_cluster
+from tests.support.wide import SHAPES, Shape, Wide, mend, wide_cluster
 
 Record = Callable[[str, object], None]
 __all__ = ["broker"]
@@ -34,79 +34,13 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
     return Inputs.make("books", tmp_path_factory.mktemp("inputs"), 3, rows=400, dirty=True)
 
 
-def cut_off(wide: Wide) -> None:
-    wide.network.cut("gamma")
-
-
-def one_way_out(wide: Wide) -> None:
-    """The leader is heard by nobody, and hears all."""
-    for other in ("alpha", "beta", BROKER):
-        wide.network.drop("gamma", other)
-
-
-def one_way_in(wide: Wide) -> None:
-    """The leader hears nobody."""
-    for other in ("alpha", "beta", BROKER):
-        wide.network.drop(other, "gamma")
-
-
-def between_two(wide: Wide) -> None:
-    """All others hear both."""
-    wide.network.drop("alpha", "beta")
-    wide.network.drop("beta", "alpha")
-
-
-def from_the_broker(wide: Wide) -> None:
-    """The hosts hear each other."""
-    for name in NAMES:
-        wide.network.drop(name, BROKER)
-
-
-def all_from_all(wide: Wide) -> None:
-    for name in NAMES:
-        wide.network.cut(name)
-
-
-def hanging(wide: Wide) -> None:
-    for proxy in wide.proxies.values():
-        proxy.hang()
-
-
-def slow(wide: Wide) -> None:
-    for proxy in wide.proxies.values():
-        proxy.slow(50_000)
-
-
-SHAPES = (
-    cut_off,
-    one_way_out,
-    one_way_in,
-    between_two,
-    from_the_broker,
-    all_from_all,
-    hanging,
-    slow,
-)
-
-
-def mend(wide: Wide) -> None:
-    places = (*NAMES, BROKER)
-    for one in NAMES:
-        wide.network.mend(one)
-        wide.proxies[one].mend()
-    for one in places:
-        for other in places:
-            if one != other:
-                wide.network.pass_on(one, other)
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_run_outlives_a_network_that_breaks(
     wide: Wide,
     inputs: Inputs,
     tmp_path: Path,
     record_property: Record,
-    shape: Callable[[Wide], None],
+    shape: Shape,
 ) -> None:
     before = wide.pids()
     assert None not in before.values()

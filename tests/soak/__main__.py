@@ -16,9 +16,10 @@ from tests.soak.cluster_part import Processes
 from tests.soak.figures import PAGE, PARTS, write_figures, write_page
 from tests.soak.journal import Journal
 from tests.soak.leaks import Leaks
+from tests.soak.network_part import Network
 from tests.soak.parts import BrokenOnPurpose, Part, Simulation
 
-ALL: Sequence[type[Part]] = (Simulation, BrokenOnPurpose, Processes, Leaks)
+ALL: Sequence[type[Part]] = (Simulation, BrokenOnPurpose, Processes, Network, Leaks)
 JOURNAL = Path("build/soak/journal.jsonl")
 
 
@@ -86,6 +87,8 @@ def _round(part: Part, journal: Journal, spent: dict[str, float]) -> bool:
 
 
 def _has_rounds(part: Part, journal: Journal) -> bool:
+    if part.over:
+        return False
     return part.rounds is None or journal.next_number(part.name) < part.rounds
 
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from booksan.errors import BooksanError
 from tests.simulation.faults.mutations import MUTATIONS, broken
 from tests.simulation.faults.search import search
 from tests.soak.figures import Broken, Figures, Returns
@@ -33,6 +34,9 @@ class Part(ABC):
     def __init__(self, root: Path, stack: ExitStack) -> None:
         """`root`: where it may keep files; `stack`: what ends with the soak."""
         self.root = root / self.name
+        self.root.mkdir()
+        #: A round has left behind what it should not.
+        self.over = False
         self.stack = stack
 
     @property
@@ -42,7 +46,13 @@ class Part(ABC):
 
     def round(self, number: int) -> Round:
         began = time.monotonic()
-        found = self.run(number)
+        try:
+            found = self.run(number)
+        except (AssertionError, BooksanError) as error:
+            # What is left of it would disturb all that follow.
+            self.over = True
+            finding = f"round {number}: {error}"
+            found = {"runs": 1, "outcomes": {"hung": 1}, "findings": [finding]}
         return Round(self.name, number, round(time.monotonic() - began, 3), **found)
 
     @abstractmethod

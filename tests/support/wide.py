@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,3 +140,74 @@ def wide_cluster(root: Path, broker: Broker) -> Iterator[Wide]:
             found.start(name, f"amqp://{url.username}:{url.password}@{place}/#{prefix}")
         wait_until(lambda: set(found.leaders().values()) == {"gamma"})
         yield found
+
+
+# What can break, in which shape. Packets are dropped in silence, so connections hang.
+
+Shape = Callable[[Wide], None]
+
+
+def cut_off(wide: Wide) -> None:
+    wide.network.cut("gamma")
+
+
+def one_way_out(wide: Wide) -> None:
+    """The leader is heard by nobody, and hears all."""
+    for other in ("alpha", "beta", BROKER):
+        wide.network.drop("gamma", other)
+
+
+def one_way_in(wide: Wide) -> None:
+    """The leader hears nobody."""
+    for other in ("alpha", "beta", BROKER):
+        wide.network.drop(other, "gamma")
+
+
+def between_two(wide: Wide) -> None:
+    """All others hear both."""
+    wide.network.drop("alpha", "beta")
+    wide.network.drop("beta", "alpha")
+
+
+def from_the_broker(wide: Wide) -> None:
+    """The hosts hear each other."""
+    for name in NAMES:
+        wide.network.drop(name, BROKER)
+
+
+def all_from_all(wide: Wide) -> None:
+    for name in NAMES:
+        wide.network.cut(name)
+
+
+def hanging(wide: Wide) -> None:
+    for proxy in wide.proxies.values():
+        proxy.hang()
+
+
+def slow(wide: Wide) -> None:
+    for proxy in wide.proxies.values():
+        proxy.slow(50_000)
+
+
+SHAPES: Sequence[Shape] = (
+    cut_off,
+    one_way_out,
+    one_way_in,
+    between_two,
+    from_the_broker,
+    all_from_all,
+    hanging,
+    slow,
+)
+
+
+def mend(wide: Wide) -> None:
+    places = (*NAMES, BROKER)
+    for one in NAMES:
+        wide.network.mend(one)
+        wide.proxies[one].mend()
+    for one in places:
+        for other in places:
+            if one != other:
+                wide.network.pass_on(one, other)
