@@ -103,7 +103,8 @@ again: each part writes its figures to `docs/reliability/`, and the page is rend
 
 A run is right when every answer and every rejected row is the same, to the last byte, as that of \
 the oracle or of an undisturbed run, and nothing of it is left behind afterwards. A row that is \
-missing counts as lost, one that counts again as twice, a run without an end as hung."""
+missing counts as lost, and so does an answer that is wrong in a way that is not known; one that \
+counts again counts as twice, a run without an end as hung."""
 _SUMMARY = ("part", "runs", "faults", "minutes", "lost", "twice", "hung")
 
 
