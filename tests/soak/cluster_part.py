@@ -4,6 +4,7 @@ import json
 import random
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,7 +27,8 @@ ROWS: Mapping[str, int] = {"aoe2": 15_000, "books": 3_000, "flights": 12_000, "s
 #: How many different files there are for each data set.
 SETS = 2
 BATCH_BYTES = 20_000
-#: Seconds for a round.
+#: Seconds that the fire burns at most, and for a round after that.
+BURN = 60.0
 PATIENCE = 600.0
 EVERY = (
     "worker=1s,gateway=4s,supervisor=18s,leader=20s,host=15s,broker=20s,client=6s",
@@ -55,7 +57,8 @@ class Fire(threading.Thread):
 
     def run(self) -> None:
         acts = (self._hang, self._close, self._slow, self._one_way, self._alarm, self._drop_broker)
-        while not self._over.wait(self._chance.uniform(0.5, 3.0)):
+        end = time.monotonic() + BURN
+        while not self._over.wait(self._chance.uniform(0.5, 3.0)) and time.monotonic() < end:
             # A broker that is down has neither memory nor connections.
             with suppress(*TROUBLE):
                 self._chance.choice(acts)()
@@ -211,6 +214,7 @@ class Processes(OnCluster):
         every = EVERY[number % len(EVERY)]
         words = ["--target", ",".join(one.partition("=")[0] for one in every.split(","))]
         words += ["--every", every, "--seed", str(number), "--pause", "--pause-share", "0.3"]
+        words += ["--for", f"{BURN:.0f}s", "--patience", f"{PATIENCE:.0f}s"]
         fire = Fire(self.cluster, self.proxies, number)
         with ExitStack() as stack:
             running = stack.enter_context(self._submitting(clients, f"fire{number}"))
