@@ -36,6 +36,12 @@ check: lint test test-slow test-docker  ## Everything that must pass before a ch
 soak: .venv/dev-ready  ## The long ones: every pair of crashes, clusters under fire, thousands of texts
 	@$(PY) -m pytest -m soak -n 2 --dist worksteal -s
 
+soak-faults: .venv/dev-ready  ## Rounds of faults of all kinds, MINUTES=30 or until Ctrl-C; goes on where it was
+	@$(PY) -m tests.soak --minutes $(or $(MINUTES),30)
+
+reliability: .venv/dev-ready  ## The same for MINUTES=1, and docs/reliability.md out of all figures
+	@$(PY) -m tests.soak --minutes $(or $(MINUTES),1) --write
+
 test-docker: .venv/dev-ready  ## Containers on a real engine; skipped with the reason where there is none
 	@scripts/docker $(PY) -m pytest -m docker -s tests/docker
 
@@ -64,4 +70,4 @@ clean:  ## Removes what the other targets made
 	rm -rf .venv $(DEMO) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help venv demo test test-slow check test-docker soak lint format lock diagrams bench figures clean
+.PHONY: help venv demo test test-slow check test-docker soak soak-faults reliability lint format lock diagrams bench figures clean

@@ -3,12 +3,10 @@
 import json
 import os
 import secrets
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import pytest
 from booksan.host.config import ElectionConfig, HostConfig, Peer, WorkerSpec, write_config
 from booksan.host.status import HostStatus, read_status
 from booksan.membership.member import Timing
+from tests.support.network import Network, namespaces
 
 Record = Callable[[str, object], None]
 
@@ -26,57 +25,31 @@ NAMES = ("alpha", "beta", "gamma")
 PORT = 7400
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=DEADLINE)
-
-
 @dataclass
-class Network:
-    """A namespace for each host, and one with the bridge that joins them."""
+class Hosts:
+    """A supervisor in each namespace."""
 
     root: Path
-    tag: str = field(default_factory=lambda: f"bk{secrets.token_hex(2)}")
-    hosts: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
-
-    def space(self, name: str) -> str:
-        return f"{self.tag}-{name}"
-
-    def inside(self, name: str) -> list[str]:
-        return ["ip", "netns", "exec", self.space(name), sys.executable]
-
-    @property
-    def hub(self) -> str:
-        return self.space("hub")
-
-    def make(self) -> None:
-        ip("netns", "add", self.hub)
-        ip("-n", self.hub, "link", "add", "bridge", "type", "bridge")
-        ip("-n", self.hub, "link", "set", "bridge", "up")
-        for number, name in enumerate(NAMES, 1):
-            space = self.space(name)
-            ip("netns", "add", space)
-            ip("-n", space, "link", "set", "lo", "up")
-            ip("-n", space, "link", "add", "wire", "type", "veth", "peer", name, "netns", self.hub)
-            ip("-n", space, "addr", "add", f"10.77.0.{number}/24", "dev", "wire")
-            ip("-n", space, "link", "set", "wire", "up")
-            ip("-n", self.hub, "link", "set", name, "master", "bridge", "up")
-
-    def cut(self, name: str) -> None:
-        ip("-n", self.hub, "link", "set", name, "down")
-
-    def mend(self, name: str) -> None:
-        ip("-n", self.hub, "link", "set", name, "up")
+    network: Network
+    processes: dict[str, "subprocess.Popen[bytes]"] = field(default_factory=dict)
 
     def start(self, name: str) -> None:
         directory = self.root / name
+        command = [sys.executable, "-P", "-m", "booksan.supervisor", str(directory)]
         with (directory / "log").open("ab") as log:
-            self.hosts[name] = subprocess.Popen(
-                [*self.inside(name), "-P", "-m", "booksan.supervisor", str(directory)],
+            self.processes[name] = subprocess.Popen(
+                [*self.network.inside(name), *command],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'client'}"},
             )
+
+    def cut(self, name: str) -> None:
+        self.network.cut(name)
+
+    def mend(self, name: str) -> None:
+        self.network.mend(name)
 
     def status(self, name: str) -> HostStatus | None:
         return read_status(self.root / name)
@@ -85,32 +58,24 @@ class Network:
         found = {name: self.status(name) for name in NAMES}
         return {name: status.leader if status else None for name, status in found.items()}
 
-    def remove(self) -> None:
-        for process in self.hosts.values():
+    def end(self) -> None:
+        for process in self.processes.values():
             process.kill()
             process.wait(DEADLINE)
-        for name in (*NAMES, "hub"):
-            with suppress(subprocess.CalledProcessError):
-                ip("netns", "delete", self.space(name))
 
 
 @pytest.fixture
-def network(tmp_path: Path) -> Iterator[Network]:
-    if os.geteuid() != 0 or shutil.which("ip") is None:
-        pytest.skip("network namespaces need root and iproute2")
-    found = Network(tmp_path)
-    try:
+def hosts(tmp_path: Path) -> Iterator[Hosts]:
+    with namespaces(*NAMES) as network:
+        found = Hosts(tmp_path, network)
         try:
-            found.make()
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
-        secret = secrets.token_bytes(32)
-        for number, name in enumerate(NAMES, 1):
-            prepare(tmp_path / name, number, name, secret)
-            found.start(name)
-        yield found
-    finally:
-        found.remove()
+            secret = secrets.token_bytes(32)
+            for number, name in enumerate(NAMES, 1):
+                prepare(tmp_path / name, number, name, secret)
+                found.start(name)
+            yield found
+        finally:
+            found.end()
 
 
 def prepare(directory: Path, number: int, name: str, secret: bytes) -> None:
@@ -136,42 +101,42 @@ def until(true: Callable[[], bool], what: Callable[[], object]) -> float:
     return time.monotonic() - begin
 
 
-def all_follow(network: Network, leader: str) -> float:
+def all_follow(hosts: Hosts, leader: str) -> float:
     wanted = dict.fromkeys(NAMES, leader)
-    return until(lambda: network.leaders() == wanted, network.leaders)
+    return until(lambda: hosts.leaders() == wanted, hosts.leaders)
 
 
 def test_a_leader_that_is_cut_off_is_followed_and_leads_again_when_it_is_back(
-    network: Network, record_property: Record
+    hosts: Hosts, record_property: Record
 ) -> None:
-    all_follow(network, "gamma")
-    network.cut("gamma")
+    all_follow(hosts, "gamma")
+    hosts.cut("gamma")
     rest = {"alpha": "beta", "beta": "beta"}
-    seconds = until(lambda: network.leaders().items() >= rest.items(), network.leaders)
+    seconds = until(lambda: hosts.leaders().items() >= rest.items(), hosts.leaders)
     record_property("a leader cut off by the network is followed, s", round(seconds, 1))
-    network.mend("gamma")
-    seconds = all_follow(network, "gamma")
+    hosts.mend("gamma")
+    seconds = all_follow(hosts, "gamma")
     record_property("joined again, it leads all, s", round(seconds, 1))
-    terms = {status.term for name in NAMES if (status := network.status(name))}
+    terms = {status.term for name in NAMES if (status := hosts.status(name))}
     assert len(terms) == 1, terms
 
 
 def test_a_host_that_is_cut_off_changes_nothing_for_the_others(
-    network: Network, record_property: Record
+    hosts: Hosts, record_property: Record
 ) -> None:
-    all_follow(network, "gamma")
-    before = network.status("beta")
+    all_follow(hosts, "gamma")
+    before = hosts.status("beta")
     assert before is not None
-    network.cut("alpha")
-    missed = until(lambda: "misses alpha" in events(network, "gamma"), network.leaders)
+    hosts.cut("alpha")
+    missed = until(lambda: "misses alpha" in events(hosts, "gamma"), hosts.leaders)
     record_property("a host cut off by the network is missed, s", round(missed, 1))
-    network.mend("alpha")
-    until(lambda: "alpha is back" in events(network, "gamma"), network.leaders)
-    all_follow(network, "gamma")
+    hosts.mend("alpha")
+    until(lambda: "alpha is back" in events(hosts, "gamma"), hosts.leaders)
+    all_follow(hosts, "gamma")
     # Several questions in a row must go unanswered, however unlucky the moment.
     assert missed > Timing().suspicion / 2
 
 
-def events(network: Network, name: str) -> str:
-    lines = (network.root / name / "log").read_text().splitlines()
+def events(hosts: Hosts, name: str) -> str:
+    lines = (hosts.root / name / "log").read_text().splitlines()
     return "\n".join(json.loads(line)["event"] for line in lines)

@@ -18,6 +18,8 @@ class MemoryTransport(Transport):
         self.published: list[Outgoing] = []
         #: Which of them are confirmed and lost all the same, by their place in that order.
         self.lost: set[int] = set()
+        #: Queues that hand out nothing for now.
+        self.blocked: set[str] = set()
         self._count = 0
 
     def publish(self, messages: Sequence[Outgoing]) -> None:
@@ -53,7 +55,8 @@ class MemoryConsumer(Consumer):
         self.handed_out: set[str] = set()
 
     def receive(self, max_messages: int, max_bytes: int, timeout: float) -> list[Delivery]:
-        waiting = self.transport.queues.get(self.queue, {})
+        blocked = self.queue in self.transport.blocked
+        waiting = {} if blocked else self.transport.queues.get(self.queue, {})
         tags = [tag for tag in waiting if tag not in self.handed_out]
         self.transport.chance.shuffle(tags)
         chosen = tags[: self.transport.chance.randint(1, max_messages)]

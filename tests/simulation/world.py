@@ -66,6 +66,10 @@ class World:
         self.crashes = set(crashes)
         self.hits: Counter[tuple[str, str]] = Counter()
         self.deaths = 0
+        #: How often something was done.
+        self.steps = 0
+        #: Workers whose last life ended for no fault of what they had in hand.
+        self.unsuspected: set[str] = set()
         #: Wall time, and the time that no clock can change.
         self.now = time.time()
         self.steady = 1000.0
@@ -138,18 +142,16 @@ class World:
 
     def _step_while_it_moves(self) -> None:
         for _ in range(100_000):
-            moved = len(self.transport.published), self.transport.waiting(), self._sent()
+            before = self._traces()
             self._step()
-            if not self._waiting() and moved == (
-                len(self.transport.published),
-                self.transport.waiting(),
-                self._sent(),
-            ):
+            if not self._waiting() and before == self._traces():
                 return
         raise AssertionError("it moves for ever")
 
-    def _sent(self) -> list[tuple[int, int, bool]]:
-        return [(c.source, len(c.sent), c.ended) for c in self.clients.values()]
+    def _traces(self) -> list[object]:
+        """Another list whenever something has moved."""
+        sent = [(c.source, len(c.sent), c.ended) for c in self.clients.values()]
+        return [len(self.transport.published), self.transport.waiting(), sent]
 
     def _heal(self, client: Client) -> None:
         status = self.views[client.spec.client].status()
@@ -225,6 +227,7 @@ class World:
     # -- one step ------------------------------------------------------------------------------
 
     def _step(self) -> None:
+        self.steps += 1
         waiting = self._waiting()
         active = [c for c in self.clients.values() if c.source < len(c.sources)]
         if active and (not waiting or self.chance.random() < 0.3):
@@ -295,15 +298,22 @@ class World:
         )
         worker = Worker(shard_of_world)
         try:
-            worker.resume()
+            worker.resume(suspicious=name not in self.unsuspected)
         except Killed:
             self._bury(name, worker)
             return None
+        except BaseException:
+            self._lay_down(name, worker)
+            raise
+        self.unsuspected.discard(name)
         self.workers[name] = worker
         return worker
 
     def _bury(self, name: str, worker: Worker) -> None:
         self.deaths += 1
+        self._lay_down(name, worker)
+
+    def _lay_down(self, name: str, worker: Worker) -> None:
         worker.abandon()
         worker.store.close()
         self.workers[name] = None

@@ -19,7 +19,7 @@ from booksan.gateway.config import (
 from booksan.host.config import HostConfig, WorkerSpec, write_config
 from booksan.host.handle import Host
 from booksan.host.status import read_status
-from tests.support.data import PARAMS, Sample, shards
+from tests.support.data import Sample, shards
 
 SHARDS = shards(2, 1)
 GATEWAY = WorkerSpec("gateway", 0, entry="booksan.gateway.main:run")
@@ -102,8 +102,8 @@ class HttpClient:
     def create(self, data: Sample, **changes: Any) -> httpx.Response:
         body = {
             "id": self.name,
-            "dataset": "books",
-            "params": PARAMS,
+            "dataset": data.dataset,
+            "params": data.params,
             "columns": data.columns,
         } | changes
         return self.http.post("/v1/clients", json=body)

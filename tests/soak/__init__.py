@@ -1,0 +1,1 @@
+"""The long tests, and the soak: rounds of faults for as long as you like, and a page of figures."""
