@@ -31,7 +31,6 @@ class Failing:
 
     def count(self, seed: int) -> dict[str, int]:
         """Calls of each kind that a whole run makes."""
-        self.disk.fail()
         return self.run(seed)
 
     def faults(self, seed: int, count: int) -> Iterator[Fault]:
@@ -50,22 +49,26 @@ class Failing:
                 for code in CODES[: 1 if kind == "read" else 2]:
                     yield Fault(kind, first, first, code)
 
-    def run(self, seed: int) -> dict[str, int]:
+    def run(self, seed: int, *faults: Fault) -> dict[str, int]:
+        """The calls that a whole run made, some of which failed."""
         data = self.disk.path / "data"
         data.mkdir()
+        self.disk.fail(*faults)
         try:
             with closing(self._world(data, seed)) as world:
-                if world.whole_life() != self.sample.answers:
-                    raise AssertionError("other answers")
-            return self.disk.counts()
+                try:
+                    if world.whole_life() != self.sample.answers:
+                        raise AssertionError("other answers")
+                    return self.disk.counts()
+                finally:
+                    self.disk.fail()
         finally:
             self.disk.fail()
             shutil.rmtree(data)
 
     def meet(self, found: Counts, number: int, seed: int, fault: Fault) -> None:
-        self.disk.fail(fault)
         found.cuts += 1
-        judged(found, number, lambda: self.run(seed), str(fault))
+        judged(found, number, lambda: self.run(seed, fault), str(fault))
 
     def _world(self, data: Path, seed: int) -> DiskWorld:
         for _ in range(100):
