@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from booksan.gateway.config import write_gateway_config
+from booksan.host.config import HostConfig, WorkerSpec, write_config
 from booksan_client.state import Entry, Journal
 from tests.disk.command import cut_runs, meet_faults
 from tests.disk.cuts import Record
@@ -20,6 +22,7 @@ from tests.disk.disk import mounted
 from tests.disk.faults import Failing, fail_then_cut
 from tests.disk.fuse import Fault
 from tests.disk.power import Counts
+from tests.support.gateway_host import CONFIG
 from tests.support.sets import sample_of
 
 Note = Callable[[str, object], None]
@@ -52,6 +55,16 @@ def test_a_sync_that_failed_once_confirms_nothing(tmp_path: Path, record_propert
         found = fail_then_cut(disk, tmp_path / "log", sample_of("books", 3, rows=30), 1, 6)
     record_property("power cuts after a sync that failed", found.cuts)
     well(found)
+
+
+def test_a_full_disk_is_told_as_one_when_the_files_of_a_host_are_written(tmp_path: Path) -> None:
+    """So that the command ends with the exit code for that."""
+    with mounted(tmp_path / "disk") as disk:
+        disk.fail(Fault("write", 1, 99, errno.ENOSPC))
+        with pytest.raises(OSError, match="No space"):
+            write_config(disk.path, HostConfig((WorkerSpec("results", 0),)))
+        with pytest.raises(OSError, match="No space"):
+            write_gateway_config(disk.path, CONFIG)
 
 
 @pytest.mark.parametrize("kind", ["fsync", "write"])
