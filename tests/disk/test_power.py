@@ -69,9 +69,19 @@ def test_a_run_goes_on_after_a_power_cut_with_the_same_answers(
     tmp_path: Path, dataset: str, record_property: Note
 ) -> None:
     sample = sample_of(dataset, 3, rows=ROWS, dirty=True)
-    found = cut_world(recorded(tmp_path, sample, 1), sample, 1, 4)
+    found = cut_world(recorded(tmp_path, sample, 1), sample, 1, 3)
     record_property(f"power cuts under {dataset}", found.cuts)
     well(found)
+
+
+def test_the_directory_of_a_client_lasts_before_anything_in_it_is_confirmed(
+    tmp_path: Path,
+) -> None:
+    sample = sample_of("books", 3, rows=20)
+    life = recorded(tmp_path, sample, 1)
+    place = "sync_directory < make_directory < begin"
+    assert place in places(life)
+    assert caught(lambda seed, kept: cut_world(life, sample, seed, 3, kept), place, 6) is not None
 
 
 @pytest.mark.soak

@@ -32,6 +32,8 @@ from tests.support.data import Sample, shards_of
 CLIENT = "one"
 #: Of clients and workers: several times what a run of these samples needs.
 STEPS = 3_000
+#: Of them in which nothing waited and nothing moved.
+IDLE_STEPS = 40
 #: How often anything is tried on a disk that fails.
 TRIES = 100
 T = TypeVar("T")
@@ -100,12 +102,20 @@ class DiskWorld(World):
 
     def run(self) -> None:
         """Until the client has its answers, or nothing has moved for long."""
+        idle = 0
         for _ in range(STEPS):
             if self.patiently(lambda: self._done(self.clients[CLIENT])):
                 return
+            before = self._progress()
             self._step()
+            idle = 0 if self._waiting() or self._progress() != before else idle + 1
+            if idle > IDLE_STEPS:
+                break
         waiting = self.transport.waiting()
         raise (Hung if waiting else Lost)(f"no end in sight; waiting: {waiting}")
+
+    def _progress(self) -> tuple[object, ...]:
+        return len(self.transport.published), self._sent()
 
     def whole_life(self, known: Iterable[list[Any]] = ()) -> dict[str, bytes]:
         """From wherever the client is to the deletion of all that was kept of it."""
