@@ -23,5 +23,5 @@ def test_nothing_grows_from_run_to_run(
 def test_a_process_that_grows_is_found() -> None:
     before = {"a": {"bytes": 100 << 20, "files": 50}, "b": {"bytes": 100 << 20, "files": 50}}
     after = {"a": {"bytes": 112 << 20, "files": 53}, "b": {"bytes": 104 << 20, "files": 58}}
-    words = f"a has grown from {100 << 20} to {112 << 20} bytes"
+    words = f"a has grown from {100 << 20:,} to {112 << 20:,} bytes"
     assert grown(before, after) == [words, "b has grown from 50 to 58 files"]

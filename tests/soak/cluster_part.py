@@ -1,6 +1,7 @@
 """Rounds with real processes: hosts on RabbitMQ, clients of all data sets, all kinds of fire."""
 
 import json
+import os
 import random
 import subprocess
 import threading
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from booksan.broker import find_server
+from tests.soak.journal import Round
 from tests.soak.parts import Part
 from tests.support.cluster import Client, Cluster, running_cluster
 from tests.support.command import wait_until
@@ -206,7 +208,17 @@ class Processes(OnCluster):
             "returns": _returns(self.root / "chaos.jsonl"),
             "outcomes": {"right": len(clients) - wrong, "wrong": wrong},
             "findings": findings,
+            "figures": {"load": round(os.getloadavg()[0], 1)},
         }
+
+    @classmethod
+    def notes(cls, rounds: Sequence[Round]) -> Sequence[str]:
+        loads = [load for one in rounds if (load := one.figures.get("load")) is not None]
+        if not loads:
+            return []
+        load = " to ".join(f"{one:g}" for one in sorted({min(loads), max(loads)}))
+        words = f"{os.cpu_count()} cores and a load of {load}"
+        return [f"Times to come back are those of a machine with {words}."]
 
     def _burn(self, clients: Sequence[Client], number: int) -> tuple[dict[str, Any], Counter[str]]:
         log = self.root / "chaos.jsonl"

@@ -131,7 +131,7 @@ def _summary(part: Figures) -> list[str]:
 
 
 def _part(part: Figures) -> list[str]:
-    seeds = f" Seeds {part.seeds}." if part.seeds else ""
+    seeds = f" Seeds: {part.seeds}." if part.seeds else ""
     blocks = [f"## {part.title}", f"{part.about} `{part.command}`.{seeds}"]
     if part.faults:
         rows = [[kind, f"{count:,}"] for kind, count in sorted(part.faults.items())]
@@ -142,7 +142,8 @@ def _part(part: Figures) -> list[str]:
     if part.broken:
         columns = ("broken on purpose", "found after runs", "faults that are enough")
         blocks.append(_table(columns, map(_broken, part.broken)))
-    blocks += [f"- {note}" for note in part.notes]
+    if part.notes:
+        blocks.append("\n".join(f"- {note}" for note in part.notes))
     return blocks
 
 

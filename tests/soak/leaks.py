@@ -44,6 +44,10 @@ class Leaks(OnCluster):
         }
 
     @classmethod
+    def seeds(cls, rounds: Sequence[Round]) -> str:
+        return ""
+
+    @classmethod
     def notes(cls, rounds: Sequence[Round]) -> Sequence[str]:
         return [
             f"After {one.runs} runs, all processes together: {name} {value:+.1f} %."
@@ -81,7 +85,7 @@ def grown(before: Sizes, after: Sizes) -> list[str]:
     """The processes that hold too much more."""
     assert before.keys() == after.keys(), "a process has died"
     return [
-        f"{name} has grown from {old} to {new} {what}"
+        f"{name.partition(' ')[0]} has grown from {old:,} to {new:,} {what}"
         for name in before
         for what, slack in SLACK.items()
         if (new := after[name][what]) > (old := before[name][what]) * (1 + GROWTH / 100)
@@ -98,7 +102,11 @@ def growth(before: Sizes, after: Sizes, what: str) -> float:
 def sizes(cluster: Cluster) -> Sizes:
     """Of every process of the hosts, by its number and its name."""
     status = cluster.status()
-    names = {one["pid"]: one["name"] for host in status["hosts"] for one in host["workers"]}
+    names = {
+        one["pid"]: f"{one['name']}@{host['name']}"
+        for host in status["hosts"]
+        for one in host["workers"]
+    }
     names |= {host["pid"]: host["name"] for host in status["hosts"]}
     return {
         f"{names[process.pid]} ({process.pid})": {

@@ -81,7 +81,8 @@ class Part(ABC):
 
     @classmethod
     def seeds(cls, rounds: Sequence[Round]) -> str:
-        return f"0 to {max(one.number for one in rounds)}"
+        last = max(one.number for one in rounds)
+        return f"0 to {last}" if last else "0"
 
     @classmethod
     def broken(cls, rounds: Sequence[Round]) -> Sequence[Broken]:
