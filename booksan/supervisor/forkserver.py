@@ -154,6 +154,12 @@ class ForkServer:
         self._pid = None
         return True
 
+    def wait(self) -> None:
+        """Until one that was killed is gone."""
+        if self._pid is not None:
+            os.waitpid(self._pid, 0)
+            self._pid = None
+
     def _forget(self) -> None:
         if self._socket is not None:
             self._socket.close()

@@ -92,6 +92,7 @@ class Supervisor:
             self._publish()
         if self._company is not None:
             self._company.close()
+        self._server.wait()
         say(str(self._state))
         return self._exit_code
 
@@ -156,7 +157,8 @@ class Supervisor:
                 self._start(worker, worker.fork)
             elif report.pid and report.pid not in dead:
                 # There is another in its place, or there is to be none any more.
-                os.kill(report.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):
+                    os.kill(report.pid, signal.SIGKILL)
 
     def _fork_asked(self, why: str) -> None:
         """The fork server does not give what it was asked for."""

@@ -81,7 +81,8 @@ class DiskWorld(World):
             wall=lambda: self.now, steady=lambda: self.steady, boot="simulated"
         )
         self.now, self.steady = 1_800_000_000.0, 1000.0
-        self.crashes, self.deaths = set(), 0
+        self.crashes, self.deaths, self.steps = set(), 0, 0
+        self.unsuspected: set[str] = set()
         self.workers: dict[str, Worker | None] = {}
         self.views: dict[str, HomeView] = {}
         self.see(self.spec)

@@ -215,7 +215,8 @@ def test_a_host_that_is_told_to_end_while_it_starts_leaves_nobody(
     for _ in range(5):
         host = start("steady")
         assert host.stop() == 0
-        assert not workers_alive(tmp_path)
+        # One that was just being forked is killed, and may not be quite gone.
+        until(lambda: not workers_alive(tmp_path), "nobody left")
         assert {worker.pid for worker in status(host).workers} == {None}
 
 

@@ -1,6 +1,5 @@
 """Hosts on one machine know each other by small files."""
 
-import dataclasses
 import fcntl
 import os
 import socket
@@ -9,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from booksan.cluster.host import HostRequest, host_setup, join
 from booksan.cluster.prepare import HostSetup, host_environment
@@ -98,10 +98,10 @@ def test_one_that_comes_later_is_known_to_the_first_and_the_first_to_it() -> Non
 
 def test_a_host_keeps_its_number_and_its_ports() -> None:
     first, second = joined(JOINS), joined(REST)
-    before = [dataclasses.replace(election(one), peers={}, revival={}) for one in (first, second)]
+    before = [structs.replace(election(one), peers={}, revival={}) for one in (first, second)]
     again = joined(JOINS)
     assert again.listen == first.listen
-    assert dataclasses.replace(election(again), peers={}, revival={}) == before[0]
+    assert structs.replace(election(again), peers={}, revival={}) == before[0]
     anywhere = joined("q4-top", listen="127.0.0.1:0")
     assert anywhere.listen is not None
     assert anywhere.listen.port
