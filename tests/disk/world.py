@@ -107,16 +107,13 @@ class DiskWorld(World):
         for _ in range(STEPS):
             if self.patiently(lambda: self._done(self.clients[CLIENT])):
                 return
-            before = self._progress()
+            before = self._traces()
             self._step()
-            idle = 0 if self._waiting() or self._progress() != before else idle + 1
+            idle = 0 if self._waiting() or self._traces() != before else idle + 1
             if idle > IDLE_STEPS:
                 break
         waiting = self.transport.waiting()
         raise (Hung if waiting else Lost)(f"no end in sight; waiting: {waiting}")
-
-    def _progress(self) -> tuple[object, ...]:
-        return len(self.transport.published), self._sent()
 
     def whole_life(self, known: Iterable[list[Any]] = ()) -> dict[str, bytes]:
         """From wherever the client is to the deletion of all that was kept of it."""

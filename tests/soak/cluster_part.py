@@ -216,8 +216,8 @@ class Processes(OnCluster):
         loads = [load for one in rounds if (load := one.figures.get("load")) is not None]
         if not loads:
             return []
-        load = " to ".join(f"{one:g}" for one in sorted({min(loads), max(loads)}))
-        words = f"{os.cpu_count()} cores and a load of {load}"
+        between = " to ".join(f"{one:g}" for one in sorted({min(loads), max(loads)}))
+        words = f"{os.cpu_count()} cores and a load of {between}"
         return [f"Times to come back are those of a machine with {words}."]
 
     def _burn(self, clients: Sequence[Client], number: int) -> tuple[dict[str, Any], Counter[str]]:
