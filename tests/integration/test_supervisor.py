@@ -424,9 +424,7 @@ def test_the_status_is_whole_whenever_it_is_read(start: Starter, tmp_path: Path)
 def test_a_bad_host_file_is_reported_by_the_start(tmp_path: Path) -> None:
     (tmp_path / "host.json").write_text('{"workers": [{"stage": "q3-join"}]}')
     host = Host(tmp_path, ENV)
-    with pytest.raises(
-        BooksanError, match=r"workers\[0\]\.shard: must be a whole number from 0 on"
-    ):
+    with pytest.raises(BooksanError, match=r"shard: must be a whole number from 0"):
         host.start()
     assert host.poll() == EXIT_CANNOT_START
 
