@@ -6,7 +6,6 @@ another machine. Time stands still, so nothing is asked for again: what is lost 
 """
 
 import json
-import random
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -71,8 +70,9 @@ class DiskWorld(World):
     """With one client."""
 
     def __init__(self, root: Path, sample: Sample, seed: int, marks: Path | None = None) -> None:
+        super().__init__(seed)
+        self.root.rmdir()
         self.root = root
-        self.chance = random.Random(seed)
         self.transport = DiskSpool(root)  # type: ignore[assignment]
         self.gateway = Gateway(self.transport, (SECRET,))
         self.sample = sample
@@ -81,10 +81,6 @@ class DiskWorld(World):
             wall=lambda: self.now, steady=lambda: self.steady, boot="simulated"
         )
         self.now, self.steady = 1_800_000_000.0, 1000.0
-        self.crashes, self.deaths, self.steps = set(), 0, 0
-        self.unsuspected: set[str] = set()
-        self.workers: dict[str, Worker | None] = {}
-        self.views: dict[str, HomeView] = {}
         self.see(self.spec)
         #: What the disk refused.
         self.troubles: list[Exception] = []
