@@ -124,11 +124,17 @@ def _place() -> str:
     return " < ".join(names)
 
 
+def why_no_disk() -> str | None:
+    usable = os.access("/dev/fuse", os.R_OK | os.W_OK) and not os.geteuid()
+    return None if usable else "needs /dev/fuse and the right to mount"
+
+
 @contextlib.contextmanager
 def mounted(path: Path) -> Iterator[Disk]:
     """Skips the test where nothing can be mounted."""
-    if not os.access("/dev/fuse", os.R_OK | os.W_OK) or os.geteuid():
-        pytest.skip("needs /dev/fuse and the right to mount")
+    reason = why_no_disk()
+    if reason is not None:
+        pytest.skip(reason)
     path.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "tests.disk.fuse", str(path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}

@@ -18,8 +18,9 @@ from tests.soak.journal import Journal
 from tests.soak.leaks import Leaks
 from tests.soak.network_part import Network
 from tests.soak.parts import BrokenOnPurpose, Part, Simulation
+from tests.soak.power_part import Power
 
-ALL: Sequence[type[Part]] = (Simulation, BrokenOnPurpose, Processes, Network, Leaks)
+ALL: Sequence[type[Part]] = (Simulation, BrokenOnPurpose, Power, Processes, Network, Leaks)
 JOURNAL = Path("build/soak/journal.jsonl")
 
 
