@@ -19,6 +19,8 @@ from booksan_common.params import ParamValue
 #: Stages that have one result per client take its messages on the shard its id hashes to; this
 #: one also decides about the client and is called its home.
 HOME = "results"
+#: Specs that a process keeps: of twice as many clients as a host serves at once by default.
+KEPT_SPECS = 128
 
 
 def check_client_id(client: str) -> str:
@@ -85,7 +87,7 @@ class Spec:
         return self.shard_for_client(HOME)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT_SPECS)
 def spec_from_json(text: str) -> Spec:
     """The same object for the same text, since every message of a client brings it along."""
     try:
