@@ -23,7 +23,6 @@ QUICK = {
     "test_chaos.py",
     "test_local_run.py",
     "test_rabbitmq.py",
-    "test_run.py",
     "test_submit.py",
 }
 
