@@ -52,8 +52,8 @@ def test_a_host_that_is_brought_back_on_a_full_disk_waits_for_room(
     queues = f"spool:{place.state}/booksan/hosts/single/spool"
     env = place.environment({"BOOKSAN_QUEUES": queues})
     with subprocess.Popen(supervisor_command(data_dir), env=env, stderr=subprocess.PIPE) as process:
-        # The supervisor, three workers and a gateway, with nothing to write to.
-        wait_until(lambda: len(place.processes()) == 5)
+        # The supervisor, its fork server, three workers and a gateway, with nothing to write to.
+        wait_until(lambda: len(place.processes()) == 6)
         filler.unlink()
         wait_until(lambda: read_address(data_dir))
         wait_until(lambda: read_json(data_dir / "host-status.json").get("state") == "running")
