@@ -228,8 +228,8 @@ PARSERS = 4
 #: Commas of a batch that is heavy: each may stand for a value, which takes some hundred bytes for a
 #: while though it has but one. Ordinary batches have a tenth of that.
 HEAVY = 1_000_000
-#: Heavy bodies that are held at once: one in work, and those that wait for it.
-HEAVY_BODIES = 3
+#: Heavy bodies that are held at once: one in work, and one that waits for it.
+HEAVY_BODIES = 2
 #: Seconds between two looks at full queues: the first, the longest, and how they grow.
 LOOKS = (0.01, 0.25, 1.5)
 #: Seconds for which full queues are taken to be full still.
